@@ -1,0 +1,37 @@
+# foldcast_layer(NAME SOURCES ... DEPENDS ...): one layer of docs/design.md as a static library foldcast::NAME.
+# Only DEPENDS are visible to it, so an include of a lower layer's header fails to link as well as the layering test.
+function(foldcast_layer name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(foldcast_${name} STATIC ${arg_SOURCES})
+  add_library(foldcast::${name} ALIAS foldcast_${name})
+  target_include_directories(foldcast_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_link_libraries(foldcast_${name} PUBLIC ${arg_DEPENDS})
+  foldcast_compile_options(foldcast_${name})
+endfunction()
+
+function(foldcast_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+  target_compile_options(${target} PRIVATE -fvisibility=hidden -fvisibility-inlines-hidden)
+  if(FOLDCAST_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(FOLDCAST_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${FOLDCAST_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${FOLDCAST_SANITIZE})
+  endif()
+endfunction()
+
+# foldcast_test(NAME SOURCES ... DEPENDS ... [TIMEOUT seconds]): one GoogleTest program, its cases found at run time.
+function(foldcast_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gtest GTest::gmock GTest::gtest_main Threads::Threads)
+  foldcast_compile_options(${name})
+  # One ctest entry a program: thousands of parameterised cases would each pay a process start.
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT})
+endfunction()

@@ -1,0 +1,24 @@
+#include "core/base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace foldcast {
+
+spdlog::logger& log() {
+  // Leaked on purpose: destructors of other statics may still log.
+  static spdlog::logger* logger = [] {
+    auto* made = new spdlog::logger("foldcast", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("foldcast %l: %v");
+    const char* level = std::getenv("FOLDCAST_LOG_LEVEL");
+    made->set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::warn);
+    return made;
+  }();
+  return *logger;
+}
+
+void set_log_identity(std::string_view identity) { log().set_pattern("foldcast[" + std::string(identity) + "] %l: %v"); }
+
+}  // namespace foldcast

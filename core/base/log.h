@@ -1,0 +1,17 @@
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <string_view>
+
+namespace foldcast {
+
+/// The process's logger: to stderr, "foldcast[rank 3 node3] warn: ...". Level from FOLDCAST_LOG_LEVEL
+/// (trace, debug, info, warn, error, off; default warn). Thread-safe.
+spdlog::logger& log();
+
+/// Called once the rank is known; before that lines carry no rank.
+void set_log_identity(std::string_view identity);
+
+}  // namespace foldcast

@@ -1,0 +1,53 @@
+#include <array>
+
+#include "core/base/collective.h"
+#include "core/base/datatype.h"
+#include "core/base/reduce_op.h"
+
+namespace foldcast {
+namespace {
+
+constexpr std::array<std::string_view, kDatatypeCount> kDatatypeNames = {
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32",
+    "float64"};
+constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames = {"sum", "prod", "min", "max", "avg"};
+constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {"none", "all_reduce", "barrier"};
+
+template <typename Names>
+std::optional<std::size_t> index_of(const Names& names, std::string_view name) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return i;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view to_string(Datatype dtype) {
+  return is_valid(dtype) ? kDatatypeNames[static_cast<std::size_t>(dtype)] : "unknown datatype";
+}
+
+std::optional<Datatype> datatype_from_string(std::string_view name) {
+  if (auto index = index_of(kDatatypeNames, name)) return static_cast<Datatype>(*index);
+  if (name == "half" || name == "fp16") return Datatype::kFloat16;
+  if (name == "bf16") return Datatype::kBfloat16;
+  if (name == "float") return Datatype::kFloat32;
+  if (name == "double") return Datatype::kFloat64;
+  return std::nullopt;
+}
+
+std::string_view to_string(ReduceOp op) {
+  return is_valid(op) ? kReduceOpNames[static_cast<std::size_t>(op)] : "unknown op";
+}
+
+std::optional<ReduceOp> reduce_op_from_string(std::string_view name) {
+  if (auto index = index_of(kReduceOpNames, name)) return static_cast<ReduceOp>(*index);
+  return std::nullopt;
+}
+
+std::string_view to_string(Collective kind) {
+  auto index = static_cast<std::size_t>(kind);
+  return index < kCollectiveCount ? kCollectiveNames[index] : "unknown collective";
+}
+
+}  // namespace foldcast

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/base/status.h"
+#include "hierarchy/node_group.h"
+
+namespace foldcast::hierarchy {
+
+struct ShmOptions {
+  std::string name;  ///< unique per job and node, equal on its members, e.g. random hex the leader chose
+  int rank = 0;      ///< local rank
+  int size = 1;
+  std::uint64_t slot_bytes = 256u << 10;  ///< piece of a large call
+  std::uint32_t slots = 4;                ///< pieces in flight per lane
+  std::chrono::milliseconds timeout{30000};
+};
+
+/// Joins the members through one anonymous memory segment (a memfd that local rank 0 passes over an abstract Unix socket,
+/// with one eventfd per member as doorbell), so nothing has a name in a file system and nothing is left behind however
+/// the job ends. Blocks until all members are there or `timeout`, which names those that are missing.
+Result<std::unique_ptr<NodeGroup>> make_shm_node_group(const ShmOptions& options);
+
+}  // namespace foldcast::hierarchy
