@@ -34,6 +34,9 @@ class Config {
   static Result<Config> from(const std::map<std::string, std::string>& environment, std::string_view toml = {});
 
   static std::span<const ConfigEntry> entries();
+  /// What only the environment can say, because launchers set it per process or because it is read before the file.
+  static std::span<const ConfigEntry> launch_entries();
+  /// The value as given, or the default. A key that is set reads "set", whoever asks.
   std::string_view text(std::string_view key) const;
   ConfigSource source(std::string_view key) const;
   /// One line each: what was odd but not fatal (unknown names).
@@ -57,9 +60,19 @@ class Config {
   std::string hostname;                            ///< FOLDCAST_HOSTNAME: empty: gethostname
 
  private:
+  static Result<Config> build(const std::map<std::string, std::string>& environment, std::string_view toml,
+                              std::string_view file);
+
   std::map<std::string, std::pair<std::string, ConfigSource>, std::less<>> values_;
   std::vector<std::string> warnings_;
 };
+
+/// "250ms", "5s", "2min", "1h", or plain milliseconds; fractions are fine, negative times are not.
+Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+/// Bytes: "4096", "64K", "4M", "1G", also "64KiB"; powers of 1024.
+Result<std::uint64_t> parse_size(std::string_view text);
+/// A secret from a file, without the line end. Refuses a file that others than its owner can access.
+Result<std::string> read_key_file(const std::string& path);
 
 /// The one of `names` with the least edit distance to `word`, when that is small enough to be a likely typo.
 std::optional<std::string_view> nearest_name(std::string_view word, std::span<const std::string_view> names);
