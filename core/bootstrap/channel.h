@@ -15,7 +15,8 @@
 namespace foldcast::bootstrap {
 
 struct ChannelOptions {
-  std::string key;      ///< both sides prove that they have it (HMAC-SHA256 over both nonces); empty: nobody proves anything
+  std::string
+      key;  ///< both sides prove that they have it (HMAC-SHA256 over both nonces); empty: nobody proves anything
   std::string service;  ///< what is spoken, "store/1": a peer that speaks something else is refused by name
   std::uint32_t max_frame = 16u << 20;  ///< bytes; a longer announced frame ends the connection
 };
@@ -29,7 +30,8 @@ class Channel {
   static Result<std::unique_ptr<Channel>> connect(const std::string& host, std::uint16_t port,
                                                   const ChannelOptions& options, Deadline deadline);
 
-  /// Queues a frame and writes what the socket takes now. Never blocks. kResourceExhausted when over 4 x max_frame wait.
+  /// Queues a frame and writes what the socket takes now. Never blocks. kResourceExhausted when over 4 x max_frame
+  /// wait.
   virtual Status send(std::string_view frame) = 0;
   /// Writes what is queued, until `deadline`.
   virtual Status flush(Deadline deadline) = 0;

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/deadline.h"
+#include "core/base/status.h"
+#include "core/bootstrap/socket.h"
+
+namespace foldcast::bootstrap {
+
+/// The TCP addresses of `host` (a name or an address of either family), in the resolver's order.
+/// Blocks until `deadline` at most; a resolver that hangs is left behind in a thread of its own. kUnavailable when the
+/// name has no address (now), kTimeout when the resolver does not answer.
+Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port, Deadline deadline);
+
+}  // namespace foldcast::bootstrap
