@@ -19,6 +19,7 @@
 #define FOLDCAST_VERSION_MAJOR 0
 #define FOLDCAST_VERSION_MINOR 1
 #define FOLDCAST_VERSION_PATCH 0
+#define FOLDCAST_VERSION_STRING "0.1.0"
 
 #ifdef __cplusplus
 extern "C" {

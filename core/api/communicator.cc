@@ -1,0 +1,251 @@
+#include "core/api/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/base/log.h"
+#include "core/select/calibrate.h"
+#include "hierarchy/planner.h"
+#include "hierarchy/shm/shm_node_group.h"
+#include "offload/client/aggregator_provider.h"
+
+namespace foldcast::api {
+namespace {
+
+constexpr std::uint32_t kWorld = 1;
+constexpr std::uint32_t kTreeBit = 1u << 31;
+/// Room for the joins of the other members and one hop of control traffic, below the set-up's own deadline.
+constexpr std::chrono::milliseconds kJoinTimeout{5000};
+
+/// One member's word on its join, as it travels: the granted caps, or the reason for none.
+struct JoinReport {
+  bool joined = false;
+  bool idle = false;  ///< not a member of any tree: has no objection
+  GroupCaps caps;
+  std::string text;
+
+  std::string serialize() const {
+    std::string bytes(2 + sizeof(GroupCaps), '\0');
+    bytes[0] = joined ? 1 : 0;
+    bytes[1] = idle ? 1 : 0;
+    std::memcpy(bytes.data() + 2, &caps, sizeof(caps));
+    return bytes + text;
+  }
+  static Result<JoinReport> parse(const std::string& bytes) {
+    if (bytes.size() < 2 + sizeof(GroupCaps)) return internal_error("malformed join report");
+    JoinReport report;
+    report.joined = bytes[0] != 0;
+    report.idle = bytes[1] != 0;
+    std::memcpy(&report.caps, bytes.data() + 2, sizeof(report.caps));
+    report.text = bytes.substr(2 + sizeof(GroupCaps));
+    return report;
+  }
+};
+static_assert(std::is_trivially_copyable_v<GroupCaps>);
+
+}  // namespace
+
+Status validate(const CollectiveCall& call) {
+  if (!is_valid(call.dtype)) {
+    return invalid_argument(fmt::format("unknown datatype {}", static_cast<int>(call.dtype)));
+  }
+  if (!is_valid(call.op)) return invalid_argument(fmt::format("unknown op {}", static_cast<int>(call.op)));
+  if (call.count == 0) return ok_status();
+  if (call.count > UINT64_MAX / 2 / size_of(call.dtype)) {
+    return invalid_argument(fmt::format("a count of {} x {} does not fit an address space", call.count,
+                                        to_string(call.dtype)));
+  }
+  if (call.recv == nullptr) return invalid_argument("the receive buffer is NULL and the count is not 0");
+  if (call.send == nullptr) return invalid_argument("the send buffer is NULL and the count is not 0");
+  const auto send = reinterpret_cast<std::uintptr_t>(call.send);
+  const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
+  const std::uint64_t bytes = call.count * size_of(call.dtype);
+  if (send != recv && send < recv + bytes && recv < send + bytes) {
+    return invalid_argument(fmt::format(
+        "send and receive buffers overlap by {} bytes: pass the same pointer (in place) or separate buffers",
+        std::min(send, recv) + bytes - std::max(send, recv)));
+  }
+  return ok_status();
+}
+
+Result<std::unique_ptr<WorldCommunicator>> WorldCommunicator::create(Config config, const bootstrap::LaunchInfo& launch,
+                                                                     const runtime::TransportFactory& make_transport) {
+  FOLDCAST_ASSIGN(const auto policy, select::path_policy_from_string(config.path));
+  FOLDCAST_ASSIGN(auto context, runtime::Context::create(std::move(config), launch, make_transport));
+  std::unique_ptr<WorldCommunicator> world(new WorldCommunicator(std::move(context)));
+  runtime::Context& c = *world->context_;
+  auto& endpoints = world->endpoints_;
+  endpoints.communicator = kWorld;
+  endpoints.transport = c.layout().nodes.size() > 1 ? &c.transport() : nullptr;
+  endpoints.peers = c.peers();
+  endpoints.names = c.names();
+  for (const auto& group : hierarchy::groups_of(c.layout())) {
+    endpoints.groups.push_back(nullptr);
+    endpoints.group_names.push_back(group.name);
+  }
+  FOLDCAST_RETURN_IF_ERROR(world->join_node());
+  FOLDCAST_RETURN_IF_ERROR(world->join_tree(make_transport));
+  world->selector_ = std::make_unique<select::Selector>(c.layout(), c.rank(), world->model_);
+  FOLDCAST_RETURN_IF_ERROR(world->calibrate());
+  world->selector_->set_policy(policy);
+  FOLDCAST_RETURN_IF_ERROR(
+      world->selector_->force({c.config().plan, c.config().fragment_bytes, c.config().depth}));
+  return world;
+}
+
+WorldCommunicator::~WorldCommunicator() {
+  if (tree_) context_->remove_engine(*tree_);
+  if (node_group_) context_->remove_engine(*node_group_);
+}
+
+Status WorldCommunicator::join_node() {
+  const auto& layout = context_->layout();
+  const int node = layout.node_of[context_->rank()];
+  const auto& ranks = layout.nodes[node];
+  if (ranks.size() == 1) return ok_status();
+  hierarchy::ShmOptions options;
+  options.name = fmt::format("{}-{:016x}-{}", context_->job_id(), context_->job_token(), node);
+  options.rank = layout.local_rank_of[context_->rank()];
+  options.size = static_cast<int>(ranks.size());
+  options.timeout = context_->config().setup_timeout;
+  FOLDCAST_ASSIGN(node_group_, hierarchy::make_shm_node_group(options));
+  endpoints_.groups[node] = node_group_.get();
+  context_->add_engine(*node_group_);
+  return ok_status();
+}
+
+Result<std::unique_ptr<offload::OffloadGroup>> WorldCommunicator::ask_tree(
+    const runtime::TransportFactory& make_transport) {
+  const Config& config = context_->config();
+  const auto& layout = context_->layout();
+  FOLDCAST_ASSIGN(const auto switches, offload::SwitchTopology::load(config.topology));
+  FOLDCAST_ASSIGN(const auto aggregators, offload::parse_aggregators(config.aggregators));
+  FOLDCAST_ASSIGN(const auto tree, offload::build_tree(switches, aggregators, layout.hostnames));
+  FOLDCAST_ASSIGN(provider_, offload::make_aggregator_provider(make_transport));
+  const auto shard = static_cast<std::uint32_t>(layout.local_rank_of[context_->rank()]);
+  offload::JoinRequest request;
+  request.tree = &tree;
+  request.group = kTreeBit | (kWorld << 16) | shard;
+  request.job_token = context_->job_token();
+  request.job = context_->job_id();
+  request.member = layout.node_of[context_->rank()];
+  request.timeout = std::min(kJoinTimeout, config.setup_timeout);
+  request.fragment_timeout = config.timeout;
+  FOLDCAST_ASSIGN(request.key, offload::read_aggregator_key(config.aggregator_key_file));
+  return provider_->join(request);
+}
+
+Status WorldCommunicator::join_tree(const runtime::TransportFactory& make_transport) {
+  const auto& layout = context_->layout();
+  const Config& config = context_->config();
+  JoinReport mine;
+  std::unique_ptr<offload::OffloadGroup> group;
+  const auto shard = static_cast<std::size_t>(layout.local_rank_of[context_->rank()]);
+  if (layout.nodes.size() == 1) {
+    model_.tree_refusal = "one node: nothing leaves it";
+    return ok_status();
+  }
+  if (config.path == "host") {
+    mine.text = "the path policy at set-up was host";
+  } else if (config.topology.empty() || config.aggregators.empty()) {
+    mine.text = "no aggregators are configured: set FOLDCAST_TOPOLOGY and FOLDCAST_AGGREGATORS";
+  } else if (shard >= layout.smallest_node()) {
+    mine.idle = true;
+  } else if (auto asked = ask_tree(make_transport); asked.ok()) {
+    group = std::move(asked).value();
+    mine.joined = true;
+    mine.caps = group->caps();
+    mine.text = group->describe();
+  } else {
+    mine.text = asked.status().message();
+  }
+
+  // All or none: one member without the tree and everybody takes the host path.
+  FOLDCAST_ASSIGN(const auto reports, context_->gather("world/tree", mine.serialize()));
+  bool first = true;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    FOLDCAST_ASSIGN(const auto report, JoinReport::parse(reports[rank]));
+    if (report.idle) continue;
+    if (!report.joined) {
+      model_.tree = false;
+      model_.tree_refusal = fmt::format("{}: {}", context_->names()[rank], report.text);
+      const bool configured = !config.topology.empty() && !config.aggregators.empty() && config.path != "host";
+      if (context_->rank() == 0 && configured) log().warn("no offload: {}", model_.tree_refusal);
+      return ok_status();  // `group` leaves the tree here
+    }
+    model_.tree_caps = first ? report.caps : intersect(model_.tree_caps, report.caps);
+    if (first) model_.tree_description = report.text;
+    first = false;
+  }
+  model_.tree = !first;
+  if (group) {
+    tree_ = std::move(group);
+    const std::size_t number = layout.nodes.size() + shard;
+    endpoints_.groups[number] = tree_.get();
+    endpoints_.group_names[number] = fmt::format("tree {} ({})", shard, tree_->describe());
+    context_->add_engine(*tree_);
+  }
+  return ok_status();
+}
+
+Result<double> WorldCommunicator::timed_call(const hierarchy::Composition& composition, std::uint64_t bytes) {
+  FOLDCAST_ASSIGN(const select::Plan* plan, selector_->plan_of(composition, bytes));
+  std::vector<std::byte> buffer(bytes);
+  runtime::Binding binding;
+  binding.input = binding.output = buffer.data();
+  binding.signature = {Collective::kAllReduce, Datatype::kUint8, ReduceOp::kMax, 0, 0, bytes};
+  binding.sequence = ++sequence_;
+  const auto begin = std::chrono::steady_clock::now();
+  FOLDCAST_ASSIGN(runtime::Execution* execution, context_->executor().launch(endpoints_, *plan, binding));
+  FOLDCAST_RETURN_IF_ERROR(finish(execution));
+  double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+
+  FOLDCAST_ASSIGN(const auto all, context_->gather(fmt::format("world/timed/{}", ++timed_calls_),
+                                                   std::string_view(reinterpret_cast<const char*>(&us), sizeof(us))));
+  for (const auto& bytes_of_rank : all) {
+    double other = 0;
+    if (bytes_of_rank.size() != sizeof(other)) return internal_error("malformed time");
+    std::memcpy(&other, bytes_of_rank.data(), sizeof(other));
+    us = std::max(us, other);
+  }
+  return us;
+}
+
+Status WorldCommunicator::calibrate() {
+  select::KnownLinks known;
+  known.latency_us = context_->config().link_latency_us;
+  known.bytes_per_us = context_->config().link_gbps * 1000 / 8;
+  FOLDCAST_ASSIGN(model_, select::calibrate(context_->layout(), model_, known,
+                                            [this](const hierarchy::Composition& composition, std::uint64_t bytes) {
+                                              return timed_call(composition, bytes);
+                                            }));
+  selector_->set_model(model_);
+  return ok_status();
+}
+
+Result<runtime::Execution*> WorldCommunicator::start(const CollectiveCall& call) {
+  FOLDCAST_RETURN_IF_ERROR(validate(call));
+  FOLDCAST_ASSIGN(const select::Plan* plan, selector_->plan_for(call.count, call.dtype, call.op));
+  runtime::Binding binding;
+  binding.input = static_cast<const std::byte*>(call.send);
+  binding.output = static_cast<std::byte*>(call.recv);
+  binding.signature = {call.kind, call.dtype, call.op, 0, 0, call.count};
+  binding.sequence = ++sequence_;
+  return context_->executor().launch(endpoints_, *plan, binding);
+}
+
+Status WorldCommunicator::finish(runtime::Execution* execution) {
+  Status status = context_->progress().wait(*execution);
+  context_->executor().release(execution);
+  return status;
+}
+
+bool WorldCommunicator::test(runtime::Execution* execution) {
+  if (!execution->finished()) context_->progress().poll(*execution);
+  return execution->finished();
+}
+
+}  // namespace foldcast::api

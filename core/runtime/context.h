@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/config.h"
+#include "core/bootstrap/launcher.h"
+#include "core/bootstrap/store.h"
+#include "core/runtime/executor.h"
+#include "core/runtime/progress.h"
+#include "hierarchy/topology.h"
+#include "transports/transport.h"
+
+namespace foldcast::runtime {
+
+/// How to make a transport for a job with this token; one is made between ranks, one towards aggregators.
+using TransportFactory = std::function<Result<std::unique_ptr<transports::Transport>>(std::uint64_t token)>;
+
+/// One process's part in a job: the control plane, who is where, the connections and the loop that drives them. Under all
+/// communicators of the process. One owner thread.
+class Context {
+ public:
+  /// Collective over the job: meets the other ranks at the store, exchanges identities and addresses, connects.
+  static Result<std::unique_ptr<Context>> create(Config config, const bootstrap::LaunchInfo& launch,
+                                                 const TransportFactory& make_transport);
+  ~Context();
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(layout_.size()); }
+  const Config& config() const { return config_; }
+  const hierarchy::Layout& layout() const { return layout_; }
+  bootstrap::Store& store() { return *store_; }
+  Executor& executor() { return *executor_; }
+  Progress& progress() { return *progress_; }
+  transports::Transport& transport() { return *transport_; }
+  const std::vector<std::int32_t>& peers() const { return peers_; }
+  /// "rank 3 (node3)".
+  const std::vector<std::string>& names() const { return names_; }
+  /// The job's secret: rank 0 drew it, nobody outside the job's control plane has it.
+  std::uint64_t job_token() const { return job_token_; }
+  /// Drawn by rank 0 for naming things of this job: the same on all ranks.
+  const std::string& job_id() const { return job_id_; }
+
+  /// Agreement over all ranks within the set-up time-out. `name` is used once per context.
+  Result<std::vector<std::string>> gather(const std::string& name, std::string_view value);
+
+  void add_engine(Engine& engine);
+  void remove_engine(Engine& engine);
+
+ private:
+  explicit Context(Config config) : config_(std::move(config)) {}
+  Status meet(const bootstrap::LaunchInfo& launch);
+  Status connect(const TransportFactory& make_transport);
+  ProgressOptions progress_options() const;
+
+  Config config_;
+  int rank_ = 0;
+  std::unique_ptr<bootstrap::Store> store_;
+  hierarchy::Layout layout_;
+  std::vector<std::string> names_;
+  std::uint64_t job_token_ = 0;
+  std::string job_id_;
+  std::unique_ptr<transports::Transport> transport_;
+  std::vector<std::int32_t> peers_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace foldcast::runtime

@@ -1,0 +1,373 @@
+#include "core/runtime/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/reducer.h"
+
+namespace foldcast::runtime {
+
+using schedule::Chunk;
+using schedule::Step;
+using schedule::StepKind;
+
+namespace {
+
+constexpr std::size_t kCompletionsPerPoll = 64;
+
+/// Where a completion belongs: 16 bits of execution, 16 of fragment slot, 32 of step.
+constexpr std::uint64_t cookie_of(std::uint32_t execution, std::uint32_t fragment, std::uint32_t step) {
+  return std::uint64_t{execution} << 48 | std::uint64_t{fragment} << 32 | step;
+}
+constexpr std::size_t kMostExecutions = 1u << 16;
+
+}  // namespace
+
+Executor::Executor(std::vector<Engine*> engines)
+    : engines_(std::move(engines)),
+      completions_(kCompletionsPerPoll),
+      last_progress_(std::chrono::steady_clock::now()) {}
+
+void Executor::add_engine(Engine* engine) { engines_.push_back(engine); }
+
+void Executor::remove_engine(Engine* engine) {
+  std::erase(engines_, engine);
+  std::erase_if(lanes_, [&](const auto& entry) { return entry.first.first == engine; });
+}
+
+Executor::Lane& Executor::lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane) {
+  return lanes_[{execution.endpoints_->groups[group], lane}];
+}
+
+Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding) {
+  FOLDCAST_RETURN_IF_ERROR(health(endpoints.communicator));
+  if (idle_.empty()) {
+    if (executions_.size() == kMostExecutions) {
+      return resource_exhausted(fmt::format("{} calls are outstanding: wait for some of them", kMostExecutions));
+    }
+    executions_.push_back(std::make_unique<Execution>());
+    executions_.back()->slot_ = static_cast<std::uint32_t>(executions_.size() - 1);
+    idle_.push_back(executions_.back().get());
+  }
+  Execution& execution = *idle_.back();
+  idle_.pop_back();
+  execution.endpoints_ = &endpoints;
+  execution.plan_ = &plan;
+  execution.binding_ = binding;
+  execution.status_ = ok_status();
+  execution.finished_ = false;
+  execution.outstanding_ = 0;
+  execution.next_fragment_ = execution.fragments_done_ = 0;
+
+  const std::size_t element = size_of(binding.signature.dtype);
+  const std::uint64_t count = binding.signature.count;
+  const std::uint64_t per_fragment = std::max<std::uint64_t>(1, plan.price.fragment_bytes / element);
+  execution.fragments_ = std::max<std::uint64_t>(1, (count + per_fragment - 1) / per_fragment);
+  const auto depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(execution.fragments_, plan.price.depth));
+  execution.in_flight_.resize(depth);
+  const std::uint64_t largest = (count + execution.fragments_ - 1) / execution.fragments_;
+  const std::uint64_t scratch = largest * element * plan.schedule.scratch_units;
+  if (execution.scratch_.size() < scratch * depth) execution.scratch_.resize(scratch * depth);
+  for (std::uint32_t slot = 0; slot < depth; ++slot) {
+    execution.in_flight_[slot].scratch = execution.scratch_.data() + scratch * slot;
+  }
+  execution.first_turn_.clear();
+  for (const auto& use : execution.plan_->lanes) {
+    Lane& lane = lane_of(execution, use.group, use.lane);
+    execution.first_turn_.push_back(lane.allocated);
+    lane.allocated += execution.fragments_ * use.steps;
+  }
+  for (std::uint32_t slot = 0; slot < depth; ++slot) start_fragment(execution, slot);
+  drain_ready();
+  return &execution;
+}
+
+void Executor::release(Execution* execution) {
+  FOLDCAST_CHECK(execution->finished_, "an execution is released after it has finished");
+  idle_.push_back(execution);
+}
+
+void Executor::start_fragment(Execution& execution, std::uint32_t slot) {
+  auto& fragment = execution.in_flight_[slot];
+  const auto& plan = execution.plan_->schedule;
+  const std::uint64_t count = execution.binding_.signature.count;
+  fragment.index = static_cast<std::uint32_t>(execution.next_fragment_++);
+  fragment.first = schedule::cut(count, fragment.index, execution.fragments_);
+  fragment.count = schedule::cut(count, fragment.index + 1, execution.fragments_) - fragment.first;
+  fragment.left = static_cast<std::uint32_t>(plan.steps.size());
+  fragment.pending = plan.dependences;
+  fragment.states.assign(plan.steps.size(), Execution::StepState::kWaiting);
+  if (fragment.left == 0) return finish_fragment(execution, slot);
+  // Last in, first out: push the roots backwards so that they are issued in program order.
+  const auto& roots = execution.plan_->roots;
+  for (auto root = roots.rbegin(); root != roots.rend(); ++root) {
+    fragment.states[*root] = Execution::StepState::kReady;
+    ready_.push_back({&execution, slot, *root});
+  }
+}
+
+void Executor::drain_ready() {
+  while (!ready_.empty()) {
+    const StepRef ref = ready_.back();
+    ready_.pop_back();
+    if (!ref.execution->status_.ok()) continue;
+    if (!issue(ref)) retry_.push_back(ref);
+  }
+}
+
+std::byte* Executor::address(const Execution& execution, const Execution::Fragment& fragment,
+                             const Chunk& chunk) const {
+  const std::size_t element = size_of(execution.binding_.signature.dtype);
+  const std::uint64_t first = schedule::elements_of(chunk, fragment.count).first;
+  switch (chunk.space) {
+    // Steps never write to an input chunk, so the cast only spares a second set of fields in Step.
+    case schedule::Space::kInput:
+      return const_cast<std::byte*>(execution.binding_.input) + (fragment.first + first) * element;
+    case schedule::Space::kOutput: return execution.binding_.output + (fragment.first + first) * element;
+    case schedule::Space::kScratch: return fragment.scratch + first * element;
+  }
+  return nullptr;
+}
+
+EngineCall Executor::call_of(const StepRef& ref) const {
+  const Execution& execution = *ref.execution;
+  const auto& fragment = execution.in_flight_[ref.fragment];
+  const Step& step = execution.plan_->schedule.steps[ref.step];
+  const Signature& signature = execution.binding_.signature;
+  EngineCall call;
+  call.signature = signature;
+  call.key = {execution.endpoints_->communicator, fragment.index, execution.binding_.sequence,
+              std::uint64_t{step.channel} << 32 | step.ordinal};
+  const auto elements = [&](const Chunk& chunk) { return schedule::elements_of(chunk, fragment.count).size(); };
+  switch (step.kind) {
+    case StepKind::kSend:
+      call.verb = Verb::kSend;
+      call.peer = execution.endpoints_->peers[step.peer];
+      call.input = address(execution, fragment, step.a);
+      call.bytes = elements(step.a) * size_of(signature.dtype);
+      break;
+    case StepKind::kRecv:
+      call.verb = Verb::kRecv;
+      call.peer = execution.endpoints_->peers[step.peer];
+      call.output = address(execution, fragment, step.target);
+      call.bytes = elements(step.target) * size_of(signature.dtype);
+      break;
+    case StepKind::kGroup:
+      call.verb = step.verb;
+      call.lane = step.lane;
+      call.owners = step.owners;
+      call.peer = step.peer;
+      call.input = address(execution, fragment, step.a);
+      call.output = address(execution, fragment, step.target);
+      call.count = elements(step.target);
+      call.key.tag = ref.step;
+      break;
+    case StepKind::kReduce:
+    case StepKind::kCopy: break;
+  }
+  return call;
+}
+
+bool Executor::issue(const StepRef& ref) {
+  Execution& execution = *ref.execution;
+  auto& fragment = execution.in_flight_[ref.fragment];
+  const Step& step = execution.plan_->schedule.steps[ref.step];
+  const Signature& signature = execution.binding_.signature;
+  switch (step.kind) {
+    case StepKind::kSend:
+    case StepKind::kRecv: {
+      const auto cookie = cookie_of(execution.slot_, ref.fragment, ref.step);
+      if (execution.endpoints_->transport->post(call_of(ref), cookie) == Posted::kRetry) return false;
+      fragment.states[ref.step] = Execution::StepState::kPosted;
+      ++execution.outstanding_;
+      return true;
+    }
+    case StepKind::kGroup: return issue_group(ref);
+    case StepKind::kReduce: {
+      const std::uint64_t count = schedule::elements_of(step.target, fragment.count).size();
+      kernels::reduce(pairwise(signature.op), signature.dtype, address(execution, fragment, step.target),
+                      address(execution, fragment, step.a), address(execution, fragment, step.b), count);
+      finish_step(ref);
+      return true;
+    }
+    case StepKind::kCopy: {
+      const std::uint64_t bytes =
+          schedule::elements_of(step.target, fragment.count).size() * size_of(signature.dtype);
+      std::byte* to = address(execution, fragment, step.target);
+      const std::byte* from = address(execution, fragment, step.a);
+      if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+      finish_step(ref);
+      return true;
+    }
+  }
+  return true;
+}
+
+bool Executor::issue_group(const StepRef& ref) {
+  Execution& execution = *ref.execution;
+  auto& fragment = execution.in_flight_[ref.fragment];
+  const Step& step = execution.plan_->schedule.steps[ref.step];
+  const std::uint32_t use = execution.plan_->lane_of_step[ref.step];
+  const std::uint64_t turn = execution.first_turn_[use] +
+                             std::uint64_t{fragment.index} * execution.plan_->lanes[use].steps +
+                             execution.plan_->ordinal_of_step[ref.step];
+  Lane& lane = lane_of(execution, step.group, step.lane);
+  if (turn != lane.next) {
+    lane.waiting.emplace(turn, ref);
+    return true;
+  }
+  Engine* engine = execution.endpoints_->groups[step.group];
+  if (engine->post(call_of(ref), cookie_of(execution.slot_, ref.fragment, ref.step)) == Posted::kRetry) return false;
+  fragment.states[ref.step] = Execution::StepState::kPosted;
+  ++execution.outstanding_;
+  ++lane.next;
+  if (auto following = lane.waiting.find(lane.next); following != lane.waiting.end()) {
+    ready_.push_back(following->second);
+    lane.waiting.erase(following);
+  }
+  return true;
+}
+
+void Executor::finish_step(const StepRef& ref) {
+  Execution& execution = *ref.execution;
+  auto& fragment = execution.in_flight_[ref.fragment];
+  const auto& plan = execution.plan_->schedule;
+  fragment.states[ref.step] = Execution::StepState::kDone;
+  for (std::uint32_t i = plan.dependants_begin[ref.step]; i < plan.dependants_begin[ref.step + 1]; ++i) {
+    const std::uint32_t dependant = plan.dependants[i];
+    if (--fragment.pending[dependant] == 0) {
+      fragment.states[dependant] = Execution::StepState::kReady;
+      ready_.push_back({&execution, ref.fragment, dependant});
+    }
+  }
+  if (--fragment.left == 0) finish_fragment(execution, ref.fragment);
+}
+
+void Executor::finish_fragment(Execution& execution, std::uint32_t slot) {
+  const auto& fragment = execution.in_flight_[slot];
+  const Signature& signature = execution.binding_.signature;
+  if (signature.op == ReduceOp::kAvg && fragment.count > 0) {
+    kernels::divide(signature.dtype, execution.binding_.output + fragment.first * size_of(signature.dtype),
+                    execution.endpoints_->peers.size(), fragment.count);
+  }
+  ++execution.fragments_done_;
+  if (execution.next_fragment_ < execution.fragments_) return start_fragment(execution, slot);
+  if (execution.fragments_done_ == execution.fragments_) execution.finished_ = true;
+}
+
+void Executor::complete(const Completion& completion) {
+  const auto slot = static_cast<std::uint32_t>(completion.cookie >> 48);
+  const auto fragment = static_cast<std::uint32_t>(completion.cookie >> 32 & 0xffff);
+  const auto step = static_cast<std::uint32_t>(completion.cookie);
+  Execution& execution = *executions_[slot];
+  --execution.outstanding_;
+  if (!execution.status_.ok()) {
+    if (execution.outstanding_ == 0) execution.finished_ = true;
+    return;
+  }
+  if (!completion.status.ok()) {
+    const Status named = completion.status.with_context(
+        fmt::format("call {}: {}", execution.binding_.sequence, describe({&execution, fragment, step})));
+    return fail(execution.endpoints_->communicator, named);
+  }
+  finish_step({&execution, fragment, step});
+}
+
+bool Executor::progress() {
+  bool moved = false;
+  for (Engine* engine : engines_) {
+    for (;;) {
+      const std::size_t got = engine->poll(completions_);
+      for (std::size_t i = 0; i < got; ++i) complete(completions_[i]);
+      moved |= got > 0;
+      if (got < completions_.size()) break;
+    }
+    drain_ready();
+  }
+  for (std::size_t left = retry_.size(); left > 0; --left) {
+    const StepRef ref = retry_.front();
+    retry_.pop_front();
+    if (!ref.execution->status_.ok()) continue;
+    if (issue(ref)) {
+      moved = true;
+      drain_ready();
+    } else {
+      retry_.push_back(ref);
+    }
+  }
+  if (moved) last_progress_ = std::chrono::steady_clock::now();
+  return moved;
+}
+
+bool Executor::arm() {
+  // A step that found a full queue is tried again at once: nothing promises a wake-up when there is room.
+  if (!retry_.empty()) return false;
+  for (Engine* engine : engines_) {
+    if (!engine->arm()) return false;
+  }
+  return true;
+}
+
+void Executor::fail_execution(Execution& execution, const Status& status) {
+  execution.status_ = status;
+  if (execution.outstanding_ == 0) execution.finished_ = true;
+}
+
+void Executor::fail(std::uint32_t communicator, const Status& status) {
+  if (!broken_.emplace(communicator, status).second) return;
+  // Nothing of the failed calls may be issued any more; what was posted comes back from the engines as aborted.
+  const auto gone = [&](const StepRef& ref) { return ref.execution->endpoints_->communicator == communicator; };
+  std::erase_if(retry_, gone);
+  std::erase_if(ready_, gone);
+  for (auto& [key, lane] : lanes_) std::erase_if(lane.waiting, [&](const auto& entry) { return gone(entry.second); });
+  const Endpoints* endpoints = nullptr;
+  for (auto& execution : executions_) {
+    if (execution->finished_ || execution->endpoints_->communicator != communicator) continue;
+    endpoints = execution->endpoints_;
+    fail_execution(*execution, status);
+  }
+  if (endpoints == nullptr) return;
+  if (endpoints->transport != nullptr) endpoints->transport->cancel(communicator);
+  for (Engine* group : endpoints->groups) {
+    if (group != nullptr) group->cancel(communicator);
+  }
+}
+
+Status Executor::health(std::uint32_t communicator) const {
+  auto broken = broken_.find(communicator);
+  if (broken == broken_.end()) return ok_status();
+  return aborted("the communicator is broken by an earlier error (" + broken->second.to_string() + "): destroy it");
+}
+
+std::string Executor::describe(const StepRef& ref) const {
+  const Execution& execution = *ref.execution;
+  const Step& step = execution.plan_->schedule.steps[ref.step];
+  const auto& endpoints = *execution.endpoints_;
+  const auto index = execution.in_flight_[ref.fragment].index;
+  switch (step.kind) {
+    case StepKind::kSend: return fmt::format("send to {}, fragment {}", endpoints.names[step.peer], index);
+    case StepKind::kRecv: return fmt::format("recv from {}, fragment {}", endpoints.names[step.peer], index);
+    case StepKind::kGroup: return fmt::format("{}, fragment {}", endpoints.group_names[step.group], index);
+    case StepKind::kReduce:
+    case StepKind::kCopy: break;
+  }
+  return "a local step";
+}
+
+std::string Executor::waiting_for(const Execution& execution) const {
+  std::string text;
+  int listed = 0;
+  for (std::uint32_t slot = 0; slot < execution.in_flight_.size(); ++slot) {
+    const auto& states = execution.in_flight_[slot].states;
+    for (std::uint32_t step = 0; step < states.size(); ++step) {
+      if (states[step] != Execution::StepState::kPosted) continue;
+      if (++listed > 4) return text + ", ...";
+      text += (text.empty() ? "" : "; ") + describe({const_cast<Execution*>(&execution), slot, step});
+    }
+  }
+  return text.empty() ? "its turn behind earlier calls" : text;
+}
+
+}  // namespace foldcast::runtime

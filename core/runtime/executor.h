@@ -1,0 +1,139 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/engine.h"
+#include "core/select/plan.h"
+
+namespace foldcast::runtime {
+
+/// What of a communicator a plan's steps refer to. Lives as long as anything runs on it.
+struct Endpoints {
+  std::uint32_t communicator = 0;
+  Engine* transport = nullptr;
+  std::vector<std::int32_t> peers;         ///< rank -> the transport's peer number
+  std::vector<std::string> names;          ///< rank -> "rank 3 (node3)", for errors
+  std::vector<Engine*> groups;             ///< the plan's groups; null where this rank is no member
+  std::vector<std::string> group_names;    ///< "node 0", "tree 0 (rack0 -> spine)"
+};
+
+/// A call's pointers and numbers: what a plan lacks.
+struct Binding {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;  ///< may be `input`
+  Signature signature;
+  std::uint64_t sequence = 0;
+};
+
+/// One call under way. Owned by the executor; see Executor::launch.
+class Execution {
+ public:
+  bool finished() const { return finished_; }
+  const Status& status() const { return status_; }
+  const select::Plan& plan() const { return *plan_; }
+  std::uint64_t sequence() const { return binding_.sequence; }
+  const Endpoints& endpoints() const { return *endpoints_; }
+
+ private:
+  friend class Executor;
+  enum class StepState : std::uint8_t { kWaiting, kReady, kPosted, kDone };
+  struct Fragment {
+    std::uint32_t index = 0;
+    std::uint64_t first = 0, count = 0;  ///< elements of the call
+    std::uint32_t left = 0;              ///< steps not done
+    std::byte* scratch = nullptr;
+    std::vector<std::uint32_t> pending;  ///< per step: dependences not done
+    std::vector<StepState> states;
+  };
+
+  const Endpoints* endpoints_ = nullptr;
+  const select::Plan* plan_ = nullptr;
+  Binding binding_;
+  Status status_;
+  std::uint32_t slot_ = 0;           ///< in the executor's table, and in cookies
+  std::uint64_t fragments_ = 0, next_fragment_ = 0, fragments_done_ = 0;
+  std::vector<Fragment> in_flight_;
+  std::vector<std::uint64_t> first_turn_;  ///< per use of a group lane, see Executor
+  std::vector<std::byte> scratch_;
+  std::uint32_t outstanding_ = 0;    ///< posted to engines, not completed
+  bool finished_ = true;
+};
+
+/// Runs plans: issues the steps that are ready, polls the engines, and lets completions release what waits for them. The
+/// one loop for everything that moves or reduces bytes. One owner thread.
+///
+/// Group engines want the same order of calls on all members. So each step on a group's lane gets a turn when its call is
+/// launched: calls in launch order, fragments in order, steps in order; and waits until it is its turn. All members run
+/// the same plans in the same sequence, so their turns agree.
+class Executor {
+ public:
+  /// `engines`: all that any endpoints will refer to; polled in this order. They outlive the executor.
+  explicit Executor(std::vector<Engine*> engines);
+  void add_engine(Engine* engine);
+  void remove_engine(Engine* engine);
+
+  /// Starts a call. The execution is the caller's until release(); its buffers must live until it is finished.
+  /// kAborted when an earlier error broke the communicator.
+  Result<Execution*> launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding);
+  void release(Execution* execution);
+
+  /// One pass over all engines; true when anything moved.
+  bool progress();
+  /// Asks every engine to arm; false when one has news. See Engine.
+  bool arm();
+  std::span<Engine* const> engines() const { return engines_; }
+  std::chrono::steady_clock::time_point last_progress() const { return last_progress_; }
+
+  /// Ends all calls of a communicator with `status`; later launches are refused. Its buffers are free once the
+  /// executions are finished, which needs progress().
+  void fail(std::uint32_t communicator, const Status& status);
+  /// The error that broke a communicator, or success.
+  Status health(std::uint32_t communicator) const;
+  /// What an unfinished execution waits for, for a person: "recv of 64 KiB from rank 3 (node3), fragment 2".
+  std::string waiting_for(const Execution& execution) const;
+
+ private:
+  struct StepRef {
+    Execution* execution;
+    std::uint32_t fragment;  ///< in in_flight_
+    std::uint32_t step;
+  };
+  struct Lane {
+    std::uint64_t allocated = 0, next = 0;     ///< turns
+    std::map<std::uint64_t, StepRef> waiting;  ///< ready, not yet their turn
+  };
+
+  void start_fragment(Execution& execution, std::uint32_t slot);
+  void drain_ready();
+  /// False: the engine's queue is full, try again.
+  bool issue(const StepRef& ref);
+  bool issue_group(const StepRef& ref);
+  void finish_step(const StepRef& ref);
+  void finish_fragment(Execution& execution, std::uint32_t slot);
+  void fail_execution(Execution& execution, const Status& status);
+  void complete(const Completion& completion);
+  EngineCall call_of(const StepRef& ref) const;
+  std::string describe(const StepRef& ref) const;
+  std::byte* address(const Execution& execution, const Execution::Fragment& fragment,
+                     const schedule::Chunk& chunk) const;
+  Lane& lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane);
+
+  std::vector<Engine*> engines_;
+  std::vector<std::unique_ptr<Execution>> executions_;
+  std::vector<Execution*> idle_;
+  std::map<std::pair<Engine*, std::uint8_t>, Lane> lanes_;
+  std::map<std::uint32_t, Status> broken_;
+  std::vector<StepRef> ready_;
+  std::deque<StepRef> retry_;
+  std::vector<Completion> completions_;
+  std::chrono::steady_clock::time_point last_progress_;
+};
+
+}  // namespace foldcast::runtime

@@ -1,0 +1,124 @@
+#include "core/runtime/progress.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace foldcast::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A transport may see a broken connection before the control plane says who died: two ranks that stop because a third
+/// died look dead to each other as well. So the control plane is given this long to name the first.
+constexpr std::chrono::milliseconds kVerdict{700};
+/// While spinning, the control plane is asked so often.
+constexpr int kPassesPerCheck = 256;
+/// A caller that comes back to test() after so long was computing; its silence is not the peers'.
+constexpr std::chrono::seconds kCallerGap{1};
+
+Status add_to(int epoll, int descriptor) {
+  if (descriptor < 0) return ok_status();
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = descriptor;
+  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) != 0 && errno != EEXIST) {
+    return system_error("epoll_ctl", errno);
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Progress>> Progress::create(Executor& executor, bootstrap::Store& store,
+                                                   ProgressOptions options) {
+  std::unique_ptr<Progress> progress(new Progress(executor, store, options));
+  progress->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!progress->epoll_) return system_error("epoll_create1", errno);
+  FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_.get(), store.descriptor()));
+  for (Engine* engine : executor.engines()) FOLDCAST_RETURN_IF_ERROR(progress->watch(*engine));
+  return progress;
+}
+
+Status Progress::watch(Engine& engine) { return add_to(epoll_.get(), engine.descriptor()); }
+
+void Progress::unwatch(Engine& engine) {
+  if (engine.descriptor() >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, engine.descriptor(), nullptr);
+}
+
+void Progress::check_peers(Execution& execution) {
+  store_has_news_ = false;
+  if (auto failure = store_.failed_peer()) {
+    executor_.fail(execution.endpoints().communicator,
+                   peer_failed(fmt::format("call {}: rank {} ({}) failed: {}", execution.sequence(), failure->rank,
+                                           failure->name, failure->reason)));
+  }
+}
+
+void Progress::check_deadline(Execution& execution, Clock::time_point since) {
+  if (execution.finished()) return;
+  const auto quiet_since = std::max(executor_.last_progress(), since);
+  if (Clock::now() - quiet_since < options_.timeout) return;
+  executor_.fail(execution.endpoints().communicator,
+                 timeout(fmt::format("call {}: nothing moved for {} ms while waiting for {}", execution.sequence(),
+                                     options_.timeout.count(), executor_.waiting_for(execution))));
+}
+
+void Progress::sleep(Clock::time_point until) {
+  if (!executor_.arm()) return;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  epoll_event events[8];
+  const int ready = ::epoll_wait(epoll_.get(), events, 8, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000)));
+  for (int i = 0; i < ready; ++i) store_has_news_ |= events[i].data.fd == store_.descriptor();
+}
+
+Status Progress::settle(const Execution& execution) {
+  const Status& status = execution.status();
+  if (status.code() != Code::kPeerFailed) return status;
+  for (const Deadline verdict = Deadline::after(kVerdict);;) {
+    if (auto failure = store_.failed_peer()) {
+      return peer_failed(fmt::format("call {}: rank {} ({}) failed: {}", execution.sequence(), failure->rank,
+                                     failure->name, failure->reason));
+    }
+    if (verdict.passed() || store_.descriptor() < 0) return status;
+    pollfd waiting{store_.descriptor(), POLLIN, 0};
+    ::poll(&waiting, 1, verdict.poll_timeout());
+  }
+}
+
+Status Progress::wait(Execution& execution) {
+  const auto since = Clock::now();
+  auto idle_since = since;
+  int passes = 0;
+  while (!execution.finished()) {
+    if (executor_.progress()) {
+      idle_since = Clock::now();
+      continue;
+    }
+    if (execution.finished()) break;
+    const auto now = Clock::now();
+    if (now - idle_since < options_.spin) {
+      if (++passes % kPassesPerCheck == 0) check_peers(execution);
+      continue;
+    }
+    sleep(std::max(executor_.last_progress(), since) + options_.timeout);
+    if (store_has_news_) check_peers(execution);
+    check_deadline(execution, since);
+  }
+  return settle(execution);
+}
+
+void Progress::poll(Execution& execution) {
+  const auto now = Clock::now();
+  if (now - last_poll_ > kCallerGap) polled_since_ = now;
+  last_poll_ = now;
+  executor_.progress();
+  if (execution.finished()) return;
+  check_peers(execution);
+  check_deadline(execution, polled_since_);
+}
+
+}  // namespace foldcast::runtime

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "core/select/estimate.h"
+
+namespace foldcast::select {
+
+/// Runs one all-reduce of `bytes` with a given composition and gives its time in microseconds: the most over all ranks,
+/// the same number on all of them. Supplied by who can run plans; blocking.
+using TimedCall = std::function<Result<double>(const hierarchy::Composition& composition, std::uint64_t bytes)>;
+
+/// Measures the link model with real calls: small ones for latency, ones that take some 20 ms for bandwidth, over the host
+/// path and, where `model.tree` says so, through the tree. Numbers that are already set in `known` (> 0, by configuration)
+/// are kept. Every rank makes the same calls, since each decision depends on agreed times only.
+///
+/// Takes under a second on any link of 100 Mbit/s and up. On one node nothing is measured.
+struct KnownLinks {
+  double latency_us = 0;
+  double bytes_per_us = 0;
+};
+Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, const KnownLinks& known,
+                            const TimedCall& timed_call);
+
+}  // namespace foldcast::select

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/schedule/schedule.h"
+#include "core/select/estimate.h"
+
+namespace foldcast::select {
+
+enum class Path : std::uint8_t { kHost, kOffload };
+constexpr const char* to_string(Path path) { return path == Path::kOffload ? "offload" : "host"; }
+
+/// One rank's part of a plan: what the executor runs. Has no pointers, counts or streams, and is made once per shape.
+struct Plan {
+  std::string name;
+  Path path = Path::kHost;
+  hierarchy::Composition composition;
+  Price price;  ///< for the size it was chosen for; its fragment size and depth are the plan's
+  schedule::Schedule schedule;
+
+  // Derived from the schedule, so that launching a call looks nothing up.
+  std::vector<std::uint32_t> roots;  ///< steps that depend on nothing
+  /// A lane of a group that the schedule uses, and by how many steps.
+  struct LaneUse {
+    std::uint32_t group = 0;
+    std::uint8_t lane = 0;
+    std::uint32_t steps = 0;
+  };
+  std::vector<LaneUse> lanes;
+  std::vector<std::uint32_t> lane_of_step;     ///< group steps: index in `lanes`
+  std::vector<std::uint32_t> ordinal_of_step;  ///< group steps: how many came before it on its lane
+
+  /// Takes `schedule` and derives the rest from it.
+  void set_schedule(schedule::Schedule made);
+};
+
+}  // namespace foldcast::select
