@@ -19,21 +19,21 @@ struct TransportCounters {
 /// Bytes between two peers, as an Engine that takes kSend and kRecv.
 ///
 /// A message carries its MessageKey, the Signature of the call, the job token and its sender's identity. It goes to the
-/// posted receive with the same (peer, key); messages that come before their receive wait, bounded by `unexpected_bytes`
-/// in all (beyond it the message is dropped and the receive, when posted, fails with kResourceExhausted).
-/// A receive whose message has another signature, or more bytes than room, ends with kMismatch naming the field and both
-/// values, and its buffer is untouched; so does every posted receive of the same (peer, communicator, sequence) when a
-/// message with another signature arrives for a fragment or tag nobody posted.
-/// A zero-byte message is a message. A send completes when its buffer may be reused.
-/// Peer failure: all outstanding calls with that peer end with kPeerFailed naming it (see set_peer_name), later posts too.
+/// posted receive with the same (peer, key); messages that come before their receive wait, bounded by
+/// `unexpected_bytes` in all (beyond it the message is dropped and the receive, when posted, fails with
+/// kResourceExhausted). A receive whose message has another signature, or more bytes than room, ends with kMismatch
+/// naming the field and both values, and its buffer is untouched; so does every posted receive of the same (peer,
+/// communicator, sequence) when a message with another signature arrives for a fragment or tag nobody posted. A
+/// zero-byte message is a message. A send completes when its buffer may be reused. Peer failure: all outstanding calls
+/// with that peer end with kPeerFailed naming it (see set_peer_name), later posts too.
 class Transport : public Engine {
  public:
   virtual std::string_view name() const = 0;
   /// What another transport of the same kind needs for connect(); opaque bytes, at most 4 KiB.
   virtual std::string address() const = 0;
-  /// A peer number for `address`; the same number for the same peer. Does not wait for the peer: failures come later, as
-  /// completions. Both sides must connect before messages of either are delivered; what comes earlier waits.
-  /// `name` is what errors call it: "rank 3 (node3)".
+  /// A peer number for `address`; the same number for the same peer. Does not wait for the peer: failures come later,
+  /// as completions. Both sides must connect before messages of either are delivered; what comes earlier waits. `name`
+  /// is what errors call it: "rank 3 (node3)".
   virtual Result<std::int32_t> connect(std::string_view address, std::string_view name) = 0;
   /// Forgets a peer; outstanding calls with it end with kAborted.
   virtual void disconnect(std::int32_t peer) = 0;
