@@ -44,6 +44,7 @@ Result<std::vector<std::string>> Context::gather(const std::string& name, std::s
 Status Context::meet(const bootstrap::LaunchInfo& launch) {
   rank_ = launch.rank;
   FOLDCAST_ASSIGN(auto identity, hierarchy::this_host(config_.hostname));
+  if (!config_.host_id.empty()) identity.node = config_.host_id;
   set_log_identity(fmt::format("rank {} {}", rank_, identity.hostname));
   bootstrap::StoreOptions options;
   options.rank = launch.rank;
