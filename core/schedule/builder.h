@@ -9,9 +9,9 @@
 
 namespace foldcast::schedule {
 
-/// Writes one rank's schedule. Steps are appended in program order; the builder infers dependences from the regions each
-/// step reads and writes (read after write, write after read, write after write), taking input and output as the same
-/// memory, so that every schedule is right in place as well. Nobody writes edges by hand.
+/// Writes one rank's schedule. Steps are appended in program order; the builder infers dependences from the regions
+/// each step reads and writes (read after write, write after read, write after write), taking input and output as the
+/// same memory, so that every schedule is right in place as well. Nobody writes edges by hand.
 class Builder {
  public:
   /// `rank` of the communicator that runs the schedule.
@@ -33,8 +33,8 @@ class Builder {
     Chunk source, target;
   };
   void group(const GroupStep& step);
-  /// A fresh scratch chunk as long as part 0..span of `of`: one whole unit cut the same way, e.g. scratch(of) for a unit
-  /// whose parts are addressed {kScratch, unit*of + i, of}. Returns the unit's number.
+  /// A fresh scratch chunk as long as part 0..span of `of`: one whole unit cut the same way, e.g. scratch(of) for a
+  /// unit whose parts are addressed {kScratch, unit*of + i, of}. Returns the unit's number.
   std::uint32_t scratch_unit();
 
   /// Ends the schedule. The builder is empty afterwards.

@@ -25,7 +25,7 @@ enum class GroupKind : std::uint8_t { kNode, kTree };
 /// An engine group as the ranks of the communicator see it.
 struct Group {
   GroupKind kind = GroupKind::kNode;
-  std::string name;                 ///< "node 2", "tree 0"
+  std::string name;                   ///< "node 2", "tree 0"
   std::vector<std::int32_t> members;  ///< ranks of the communicator, in group order
   friend bool operator==(const Group&, const Group&) = default;
 };

@@ -44,7 +44,8 @@ enum class StepKind : std::uint8_t { kSend, kRecv, kReduce, kCopy, kGroup };
 ///   send:   `a` to `peer`.                     recv:  from `peer` into `target`.
 ///   reduce: target = a op b, in that order.    copy:  target = a.
 ///   group:  `verb` on engine group `group`; a is what this rank gives, target where its result goes (for
-///           reduce_scatter and all_gather both name the *whole* that is sharded; owner s's shard is part s of `owners`).
+///           reduce_scatter and all_gather both name the *whole* that is sharded; owner s's shard is part s of
+///           `owners`).
 struct Step {
   StepKind kind = StepKind::kCopy;
   Verb verb = Verb::kBarrier;  ///< group
@@ -53,7 +54,8 @@ struct Step {
   std::uint32_t group = 0;     ///< group: index into the plan's groups
   std::int32_t peer = -1;      ///< send, recv: rank in the communicator; group broadcast: index in the group
   std::uint32_t channel = 0;   ///< send, recv
-  std::uint32_t ordinal = 0;   ///< send, recv: how many came before it with the same peer and channel; set by the builder
+  std::uint32_t ordinal =
+      0;  ///< send, recv: how many came before it with the same peer and channel; set by the builder
   Chunk a, b, target;
 };
 

@@ -25,6 +25,11 @@ constexpr Chunk part(const Chunk& whole, std::uint32_t i, std::uint32_t n, std::
   return {whole.space, whole.index * n + i, whole.of * n, span};
 }
 
+/// The place of `data` in a scratch unit: cut the same way, because only equal parts have equally many elements.
+constexpr Chunk in_scratch(const Chunk& data, std::uint32_t unit) {
+  return {Space::kScratch, unit * data.of + data.index % data.of, data.of, data.span};
+}
+
 using AllReduceAlgorithm = void (*)(Builder&, const Stage&);
 
 /// Each appends the all-reduce of one member to the builder. Any group size from 1 up (1: copies source to target).
