@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/api/foldcast.h"
+#include "core/api/foldcast.hpp"
+
+namespace {
+
+/// A job of one process needs no launcher, no port and no network.
+class OneRank : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(foldcast_comm_init(&comm_), FOLDCAST_SUCCESS) << foldcast_last_error(); }
+  void TearDown() override { EXPECT_EQ(foldcast_comm_destroy(comm_), FOLDCAST_SUCCESS); }
+  foldcast_comm_t comm_ = nullptr;
+};
+
+TEST_F(OneRank, KnowsItself) {
+  int value = -1;
+  EXPECT_EQ(foldcast_comm_rank(comm_, &value), FOLDCAST_SUCCESS);
+  EXPECT_EQ(value, 0);
+  EXPECT_EQ(foldcast_comm_size(comm_, &value), FOLDCAST_SUCCESS);
+  EXPECT_EQ(value, 1);
+  EXPECT_EQ(foldcast_comm_node_count(comm_, &value), FOLDCAST_SUCCESS);
+  EXPECT_EQ(value, 1);
+  EXPECT_EQ(foldcast_comm_local_rank(comm_, &value), FOLDCAST_SUCCESS);
+  EXPECT_EQ(value, 0);
+}
+
+TEST_F(OneRank, AllReduceCopies) {
+  std::vector<float> send{1, 2, 3}, recv(3);
+  EXPECT_EQ(foldcast_all_reduce(send.data(), recv.data(), 3, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, nullptr),
+            FOLDCAST_SUCCESS);
+  EXPECT_EQ(recv, send);
+  EXPECT_EQ(foldcast_all_reduce(FOLDCAST_IN_PLACE, recv.data(), 3, FOLDCAST_FLOAT32, FOLDCAST_AVG, comm_, nullptr),
+            FOLDCAST_SUCCESS);
+  EXPECT_EQ(recv, send);
+  EXPECT_EQ(foldcast_all_reduce(nullptr, nullptr, 0, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, nullptr), FOLDCAST_SUCCESS);
+  EXPECT_EQ(foldcast_barrier(comm_, nullptr), FOLDCAST_SUCCESS);
+}
+
+TEST_F(OneRank, NonBlocking) {
+  std::int64_t value = 5;
+  foldcast_request_t request = nullptr;
+  ASSERT_EQ(foldcast_iall_reduce(FOLDCAST_IN_PLACE, &value, 1, FOLDCAST_INT64, FOLDCAST_MAX, comm_, nullptr, &request),
+            FOLDCAST_SUCCESS);
+  int done = 0;
+  while (done == 0) ASSERT_EQ(foldcast_request_test(&request, &done), FOLDCAST_SUCCESS);
+  EXPECT_EQ(request, nullptr);
+  EXPECT_EQ(foldcast_request_wait(&request), FOLDCAST_SUCCESS);
+  EXPECT_EQ(value, 5);
+}
+
+TEST_F(OneRank, BadArgumentsExplainThemselves) {
+  float x[2] = {};
+  const auto expect = [](foldcast_result_t result, foldcast_result_t code, const char* words) {
+    EXPECT_EQ(result, code);
+    EXPECT_NE(std::string(foldcast_last_error()).find(words), std::string::npos) << foldcast_last_error();
+  };
+  expect(foldcast_all_reduce(x, nullptr, 1, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, nullptr), FOLDCAST_INVALID_ARGUMENT,
+         "receive buffer is NULL");
+  expect(foldcast_all_reduce(x, reinterpret_cast<char*>(x) + 1, 1, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, nullptr),
+         FOLDCAST_INVALID_ARGUMENT, "overlap");
+  expect(foldcast_all_reduce(x, x, 1, static_cast<foldcast_datatype_t>(77), FOLDCAST_SUM, comm_, nullptr),
+         FOLDCAST_INVALID_ARGUMENT, "unknown datatype");
+  expect(foldcast_all_reduce(x, x, 1, FOLDCAST_FLOAT32, static_cast<foldcast_op_t>(-1), comm_, nullptr),
+         FOLDCAST_INVALID_ARGUMENT, "unknown op");
+  expect(foldcast_all_reduce(x, x, 1, FOLDCAST_FLOAT32, FOLDCAST_SUM, nullptr, nullptr), FOLDCAST_INVALID_ARGUMENT,
+         "communicator is NULL");
+  expect(foldcast_all_reduce(x, x, 1, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, x), FOLDCAST_UNSUPPORTED, "stream");
+  expect(foldcast_comm_set_path(comm_, static_cast<foldcast_path_t>(9)), FOLDCAST_INVALID_ARGUMENT, "unknown path");
+  expect(foldcast_comm_init(nullptr), FOLDCAST_INVALID_ARGUMENT, "NULL");
+  EXPECT_EQ(foldcast_comm_destroy(nullptr), FOLDCAST_SUCCESS);
+}
+
+TEST(CAbi, NamesMatchTheLibrarys) {
+  EXPECT_STREQ(foldcast_version(), "0.1.0");
+  EXPECT_STREQ(foldcast_datatype_string(FOLDCAST_BFLOAT16), "bfloat16");
+  EXPECT_STREQ(foldcast_op_string(FOLDCAST_AVG), "avg");
+  EXPECT_STREQ(foldcast_result_string(FOLDCAST_PEER_FAILED), "peer failed");
+  EXPECT_STREQ(foldcast_result_string(FOLDCAST_INTERNAL_ERROR), "internal error");
+  EXPECT_EQ(foldcast_datatype_size(FOLDCAST_FLOAT64), 8u);
+  EXPECT_EQ(foldcast_datatype_size(static_cast<foldcast_datatype_t>(40)), 0u);
+}
+
+TEST(CppFace, ThrowsWhatFails) {
+  foldcast::api::Communicator comm;
+  std::vector<double> values{1, 2};
+  comm.all_reduce(std::span(values));
+  EXPECT_EQ(values, (std::vector<double>{1, 2}));
+  EXPECT_THROW(comm.all_reduce(values.data(), values.data() + 1, 2, FOLDCAST_FLOAT64, FOLDCAST_SUM),
+               foldcast::api::Error);
+  EXPECT_EQ(comm.size(), 1);
+  EXPECT_FALSE(comm.explain_all_reduce(1024, FOLDCAST_FLOAT32, FOLDCAST_SUM).empty());
+  EXPECT_STREQ(comm.all_reduce_plan(1024, FOLDCAST_FLOAT32, FOLDCAST_SUM).name, "self");
+}
+
+}  // namespace
