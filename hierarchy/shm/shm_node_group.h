@@ -19,9 +19,9 @@ struct ShmOptions {
   std::chrono::milliseconds timeout{30000};
 };
 
-/// Joins the members through one anonymous memory segment (a memfd that local rank 0 passes over an abstract Unix socket,
-/// with one eventfd per member as doorbell), so nothing has a name in a file system and nothing is left behind however
-/// the job ends. Blocks until all members are there or `timeout`, which names those that are missing.
+/// Joins the members through one anonymous memory segment (a memfd that local rank 0 passes over an abstract Unix
+/// socket, with one eventfd per member as doorbell), so nothing has a name in a file system and nothing is left behind
+/// however the job ends. Blocks until all members are there or `timeout`, which names those that are missing.
 Result<std::unique_ptr<NodeGroup>> make_shm_node_group(const ShmOptions& options);
 
 }  // namespace foldcast::hierarchy

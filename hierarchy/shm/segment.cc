@@ -1,0 +1,139 @@
+#include "hierarchy/shm/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "hierarchy/node_group.h"
+
+namespace foldcast::hierarchy {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr std::uint64_t kMaxSlotBytes = std::uint64_t{1} << 40;
+constexpr std::uint32_t kMaxSlots = 1u << 16;
+constexpr int kMaxSize = 4096;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+std::uint64_t progress_offset(const SegmentShape& shape) { return round_up(shape.size, 64); }
+std::uint64_t slots_offset(const SegmentShape& shape) {
+  return round_up(progress_offset(shape) + NodeGroup::kLanes * shape.size * sizeof(RankProgress), 4096);
+}
+
+std::uint64_t read_number(const std::string& path, std::uint64_t otherwise) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? value : otherwise;
+}
+
+/// What the kernel would still hand out, or "unlimited" where it does not say. Allocating more would not fail cleanly:
+/// the kernel would rather kill a process.
+std::uint64_t available_memory() {
+  std::uint64_t available = std::numeric_limits<std::uint64_t>::max();
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string key; meminfo >> key;) {
+    std::uint64_t kib = 0;
+    if (key == "MemAvailable:" && meminfo >> kib) available = kib << 10;
+    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (line.rfind("0::", 0) != 0) continue;
+    const std::string directory = "/sys/fs/cgroup" + line.substr(3);
+    const std::uint64_t most = read_number(directory + "/memory.max", available);
+    const std::uint64_t used = read_number(directory + "/memory.current", 0);
+    if (most < available) available = most > used ? most - used : 0;
+  }
+  return available;
+}
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+
+Status no_room(const SegmentShape& shape, const std::string& why) {
+  return resource_exhausted("the shared segment of " + std::to_string(shape.size) + " local ranks needs " +
+                            mebibytes(shape.bytes()) + ", but " + why +
+                            "; use fewer ranks on this node, smaller slots " + "or more memory");
+}
+
+}  // namespace
+
+bool same_call(const CallId& a, const CallId& b) { return std::memcmp(&a, &b, offsetof(CallId, backlog)) == 0; }
+
+std::uint64_t SegmentShape::bytes() const {
+  const std::uint64_t rings = std::uint64_t{NodeGroup::kLanes} * size * slots;
+  return round_up(slots_offset(*this) + rings * (sizeof(PieceHeader) + slot_bytes), 4096);
+}
+
+Result<SegmentShape> SegmentShape::create(int size, std::uint64_t slot_bytes, std::uint32_t slots) {
+  if (size < 1 || size > kMaxSize) {
+    return invalid_argument("a node group of " + std::to_string(size) + " ranks; 1 to " + std::to_string(kMaxSize));
+  }
+  if (slots < 1 || slots > kMaxSlots) {
+    return invalid_argument("a node group with " + std::to_string(slots) + " slots; 1 to " + std::to_string(kMaxSlots));
+  }
+  if (slot_bytes < 1 || slot_bytes > kMaxSlotBytes) {
+    return invalid_argument("a node group with slots of " + std::to_string(slot_bytes) + " bytes; 1 to " +
+                            std::to_string(kMaxSlotBytes));
+  }
+  SegmentShape shape;
+  shape.size = static_cast<std::uint32_t>(size);
+  shape.slots = std::bit_ceil(slots);
+  // Every rank's shard of a piece has a cache line at least.
+  shape.slot_bytes = std::max(round_up(slot_bytes, 64), std::uint64_t{64} * shape.size);
+  return shape;
+}
+
+Result<UniqueFd> Segment::allocate(const SegmentShape& shape) {
+  const std::uint64_t bytes = shape.bytes();
+  if (const std::uint64_t available = available_memory(); bytes > available) {
+    return no_room(shape, "only " + mebibytes(available) + " are available");
+  }
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    return no_room(shape, "the file size limit (ulimit -f) is " + mebibytes(limit.rlim_cur));
+  }
+  UniqueFd memfd(::memfd_create("foldcast-node", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memfd) return system_error("memfd_create for the node's shared segment", errno);
+  if (::ftruncate(memfd.get(), static_cast<off_t>(bytes)) != 0) {
+    return no_room(shape, std::string("ftruncate failed: ") + std::strerror(errno));
+  }
+  int failed = 0;
+  do {
+    failed = ::posix_fallocate(memfd.get(), 0, static_cast<off_t>(bytes));
+  } while (failed == EINTR);
+  if (failed != 0) return no_room(shape, std::string("the kernel has less: ") + std::strerror(failed));
+  if (::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) return system_error("sealing the node's shared segment", errno);
+  return memfd;
+}
+
+Result<std::shared_ptr<Segment>> Segment::map(int memfd, const SegmentShape& shape) {
+  struct stat status {};
+  if (::fstat(memfd, &status) != 0) return system_error("fstat of the node's shared segment", errno);
+  const int seals = ::fcntl(memfd, F_GET_SEALS);
+  if (static_cast<std::uint64_t>(status.st_size) != shape.bytes() || seals < 0 || (seals & kSeals) != kSeals) {
+    return invalid_argument("local rank 0 passed a segment of " + std::to_string(status.st_size) + " bytes, sealed " +
+                            std::to_string(seals) + ", where one of " + std::to_string(shape.bytes()) +
+                            " was agreed; run the same Foldcast on all ranks");
+  }
+  void* base = ::mmap(nullptr, shape.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memfd, 0);
+  if (base == MAP_FAILED) return no_room(shape, std::string("mapping it failed: ") + std::strerror(errno));
+  return std::shared_ptr<Segment>(new Segment(static_cast<std::byte*>(base), shape));
+}
+
+Segment::Segment(std::byte* base, const SegmentShape& shape)
+    : base_(base), shape_(shape), progress_offset_(progress_offset(shape)), slots_offset_(slots_offset(shape)) {}
+
+Segment::~Segment() { ::munmap(base_, shape_.bytes()); }
+
+}  // namespace foldcast::hierarchy

@@ -1,0 +1,232 @@
+#include "hierarchy/topology.h"
+
+#include <hwloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+
+namespace foldcast::hierarchy {
+namespace {
+
+// Serialised form, little-endian: version (1 byte), five integers (4 bytes each), then length-prefixed (2 bytes)
+// strings.
+static_assert(std::endian::native == std::endian::little, "the serialised form is little-endian");
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kMaxText = 1024;
+constexpr std::size_t kMaxCpusets = 16;
+
+class Writer {
+ public:
+  void number(std::uint32_t value) { append(&value, sizeof value); }
+  void text(const std::string& value) {
+    // A longer name is cut, on every rank alike because each writes its own: identity only needs equality.
+    auto length = static_cast<std::uint16_t>(std::min(value.size(), kMaxText));
+    append(&length, sizeof length);
+    append(value.data(), length);
+  }
+  void append(const void* bytes, std::size_t count) { out_.append(static_cast<const char*>(bytes), count); }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  bool number(std::uint32_t& value) { return raw(&value, sizeof value); }
+  bool text(std::string& value) {
+    std::uint16_t length = 0;
+    if (!raw(&length, sizeof length) || length > kMaxText || length > rest_.size()) return false;
+    value.assign(rest_.substr(0, length));
+    rest_.remove_prefix(length);
+    return true;
+  }
+  bool raw(void* target, std::size_t count) {
+    if (count > rest_.size()) return false;
+    std::memcpy(target, rest_.data(), count);
+    rest_.remove_prefix(count);
+    return true;
+  }
+  bool at_end() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+Result<std::string> boot_id() {
+  const char* path = "/proc/sys/kernel/random/boot_id";
+  std::ifstream file(path);
+  std::string id;
+  if (!(file >> id)) return unavailable(std::string("cannot read ") + path + "; is /proc mounted?");
+  return id;
+}
+
+/// "inode of the network namespace : device of the shared-memory mount".
+Result<std::string> namespaces() {
+  struct stat network {};
+  if (::stat("/proc/self/ns/net", &network) != 0) return system_error("stat /proc/self/ns/net", errno);
+  struct stat memory {};
+  const bool mounted = ::stat("/dev/shm", &memory) == 0;
+  return std::to_string(network.st_ino) + ":" + (mounted ? std::to_string(memory.st_dev) : "none");
+}
+
+struct Placement {
+  std::uint32_t cores = 1;
+  std::uint32_t numa_node = 0;
+  std::string cpuset;
+};
+
+struct TopologyDeleter {
+  void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
+};
+struct BitmapDeleter {
+  void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
+};
+
+/// Only cores and NUMA nodes are wanted, and binding must not move while hwloc looks: no I/O, caches or CPUID probing.
+Result<Placement> placement() {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return resource_exhausted("hwloc cannot start: out of memory");
+  std::unique_ptr<hwloc_topology, TopologyDeleter> topology(raw);
+  hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
+  hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+  if (hwloc_topology_load(raw) != 0) return system_error("hwloc cannot read this machine's topology", errno);
+
+  std::unique_ptr<hwloc_bitmap_s, BitmapDeleter> bound(hwloc_bitmap_alloc());
+  if (!bound) return resource_exhausted("hwloc cannot hold a CPU set: out of memory");
+  if (hwloc_get_cpubind(raw, bound.get(), HWLOC_CPUBIND_PROCESS) != 0 || hwloc_bitmap_iszero(bound.get())) {
+    hwloc_bitmap_copy(bound.get(), hwloc_topology_get_allowed_cpuset(raw));
+  }
+  hwloc_bitmap_and(bound.get(), bound.get(), hwloc_topology_get_allowed_cpuset(raw));
+
+  Placement found;
+  std::uint32_t cores = 0;
+  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_CORE, core)) != nullptr;) {
+    if (hwloc_bitmap_intersects(core->cpuset, bound.get())) ++cores;
+  }
+  if (cores == 0) cores = static_cast<std::uint32_t>(std::max(1, hwloc_bitmap_weight(bound.get())));
+  found.cores = cores;
+  for (hwloc_obj_t numa = nullptr; (numa = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_NUMANODE, numa)) != nullptr;) {
+    if (!hwloc_bitmap_intersects(numa->cpuset, bound.get())) continue;
+    found.numa_node = numa->os_index;
+    break;
+  }
+  char* list = nullptr;
+  if (hwloc_bitmap_list_asprintf(&list, bound.get()) >= 0) {
+    found.cpuset = list;
+    std::free(list);  // NOLINT: malloc'ed by hwloc
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string HostIdentity::serialize() const {
+  Writer writer;
+  writer.append(&kVersion, 1);
+  const auto cpusets = static_cast<std::uint32_t>(std::min(cpuset.size(), kMaxCpusets));
+  for (std::uint32_t value : {static_cast<std::uint32_t>(pid), cores, numa_node, cpusets}) writer.number(value);
+  for (const std::string* text : {&hostname, &kernel, &node}) writer.text(*text);
+  for (std::uint32_t i = 0; i < cpusets; ++i) writer.text(cpuset[i]);
+  return writer.take();
+}
+
+Result<HostIdentity> HostIdentity::parse(std::string_view bytes) {
+  Reader reader(bytes);
+  std::uint8_t version = 0;
+  if (!reader.raw(&version, 1)) return invalid_argument("a host identity of 0 bytes; the peer speaks something else");
+  if (version != kVersion) {
+    return invalid_argument("a host identity of version " + std::to_string(version) + ", this is version " +
+                            std::to_string(kVersion) + "; run the same Foldcast on all ranks");
+  }
+  HostIdentity identity;
+  std::uint32_t pid = 0;
+  std::uint32_t cpusets = 0;
+  bool whole = reader.number(pid) && reader.number(identity.cores) && reader.number(identity.numa_node) &&
+               reader.number(cpusets) && cpusets <= kMaxCpusets && reader.text(identity.hostname) &&
+               reader.text(identity.kernel) && reader.text(identity.node);
+  identity.cpuset.resize(whole ? cpusets : 0);
+  for (std::string& set : identity.cpuset) whole = whole && reader.text(set);
+  if (!whole || !reader.at_end() || identity.cores == 0 || pid > INT_MAX) {
+    return invalid_argument("a host identity of " + std::to_string(bytes.size()) +
+                            " bytes that is cut short or malformed; the peer speaks something else");
+  }
+  identity.pid = static_cast<std::int32_t>(pid);
+  return identity;
+}
+
+Result<HostIdentity> this_host(const std::string& hostname) {
+  HostIdentity identity;
+  identity.hostname = hostname;
+  if (hostname.empty()) {
+    char name[HOST_NAME_MAX + 1] = {};
+    if (::gethostname(name, sizeof name - 1) != 0) return system_error("gethostname", errno);
+    identity.hostname = name;
+  }
+  FOLDCAST_ASSIGN(identity.kernel, boot_id());
+  FOLDCAST_ASSIGN(const std::string shared, namespaces());
+  FOLDCAST_ASSIGN(const Placement place, placement());
+  identity.node = identity.kernel + ":" + shared;
+  identity.pid = ::getpid();
+  identity.cores = place.cores;
+  identity.numa_node = place.numa_node;
+  if (!place.cpuset.empty()) identity.cpuset.push_back(place.cpuset);
+  return identity;
+}
+
+std::size_t Layout::smallest_node() const {
+  std::size_t smallest = nodes.empty() ? 0 : nodes.front().size();
+  for (const auto& ranks : nodes) smallest = std::min(smallest, ranks.size());
+  return smallest;
+}
+
+Layout Layout::from(std::span<const HostIdentity> ranks) {
+  Layout layout;
+  std::map<std::string_view, std::int32_t> number_of;
+  std::map<std::string_view, std::uint32_t> kernels;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const HostIdentity& identity = ranks[rank];
+    auto [entry, fresh] = number_of.try_emplace(identity.node, static_cast<std::int32_t>(layout.nodes.size()));
+    if (fresh) {
+      layout.nodes.emplace_back();
+      layout.hostnames.push_back(identity.hostname);
+    }
+    auto& members = layout.nodes[static_cast<std::size_t>(entry->second)];
+    layout.node_of.push_back(entry->second);
+    layout.local_rank_of.push_back(static_cast<std::int32_t>(members.size()));
+    members.push_back(static_cast<std::int32_t>(rank));
+    layout.ranks_per_kernel = std::max(layout.ranks_per_kernel, ++kernels[identity.kernel]);
+    layout.cores = rank == 0 ? identity.cores : std::min(layout.cores, identity.cores);
+  }
+  return layout;
+}
+
+Layout Layout::uniform(std::uint32_t nodes, std::uint32_t ranks_per_node) {
+  Layout layout;
+  layout.ranks_per_kernel = std::max(1u, ranks_per_node);
+  layout.cores = layout.ranks_per_kernel;
+  std::int32_t rank = 0;
+  for (std::uint32_t node = 0; node < nodes && ranks_per_node > 0; ++node) {
+    layout.hostnames.push_back("node" + std::to_string(node));
+    auto& members = layout.nodes.emplace_back();
+    for (std::uint32_t local = 0; local < ranks_per_node; ++local) {
+      layout.node_of.push_back(static_cast<std::int32_t>(node));
+      layout.local_rank_of.push_back(static_cast<std::int32_t>(local));
+      members.push_back(rank++);
+    }
+  }
+  return layout;
+}
+
+}  // namespace foldcast::hierarchy
