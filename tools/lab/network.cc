@@ -1,0 +1,157 @@
+#include "tools/lab/network.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+namespace foldcast::tools {
+namespace {
+
+constexpr const char* kNetworkOnly[] = {"net"};
+
+/// Lines for one run of `ip`, `bridge` and `tc` each in one namespace: a process per line would take seconds.
+struct Batch {
+  std::string ip, bridge, tc;
+};
+
+/// Token bucket of one end of a link. The burst is what a long idle link lets pass at once: a few frames, so that small
+/// messages meet the real rate, yet enough to make up for a timer that comes late on a busy machine.
+std::string shaping(std::string_view device, std::uint64_t rate, int mtu) {
+  std::uint64_t late_timer = rate / 8 / 1000;
+  std::uint64_t burst = std::max<std::uint64_t>(late_timer, static_cast<std::uint64_t>(mtu + 100) * 3);
+  std::uint64_t queue = std::max<std::uint64_t>(rate / 8 / 25, burst * 8);
+  return fmt::format("qdisc add dev {} root tbf rate {}bit burst {} limit {}\n", device, rate, burst, queue);
+}
+
+Status run_batch(const char* tool, const std::string& lines, const Namespaces* where, Deadline deadline) {
+  if (lines.empty()) return ok_status();
+  std::vector<std::string> command = {tool, "-batch", "-"};
+  return run_tool(command, lines, where, deadline);
+}
+
+class Builder {
+ public:
+  Builder(const LabSpec& spec, const std::map<std::string, pid_t>& holders, Deadline deadline)
+      : spec_(spec), layout_(LabLayout::of(spec)), holders_(holders), deadline_(deadline) {}
+
+  Status build() {
+    FOLDCAST_RETURN_IF_ERROR(create_links());
+    for (const LabHost& node : layout_.nodes) FOLDCAST_RETURN_IF_ERROR(configure(node, node_batch(node)));
+    for (std::size_t i = 0; i < layout_.switches.size(); ++i) {
+      FOLDCAST_RETURN_IF_ERROR(configure(layout_.switches[i], switch_batch(i)));
+    }
+    return ok_status();
+  }
+
+ private:
+  const LabHost& uplink_of(const LabHost& host) const {
+    return layout_.switches[static_cast<std::size_t>(host.uplink)];
+  }
+
+  /// All pairs at once, each end made where it belongs. A link's lower end is eth0 at a node and up0 at a rack; its
+  /// upper end is named after the host below.
+  Status create_links() {
+    std::string lines;
+    auto add = [&](const LabHost& host, std::string_view device) {
+      lines += fmt::format("link add name {} netns {} mtu {} {}type veth peer name {} netns {} mtu {}\n", device,
+                           holders_.at(host.name), spec_.mtu,
+                           device == "eth0" ? fmt::format("address {} ", host.mac) : std::string(), host.name,
+                           holders_.at(uplink_of(host).name), spec_.mtu);
+    };
+    for (const LabHost& node : layout_.nodes) add(node, "eth0");
+    for (const LabHost& rack : layout_.switches) {
+      if (rack.uplink >= 0) add(rack, "up0");
+    }
+    return run_batch("ip", lines, nullptr, deadline_).with_context("cannot make the links (the kernel needs veth)");
+  }
+
+  Status configure(const LabHost& host, const Batch& batch) {
+    FOLDCAST_ASSIGN(Namespaces where, open_namespaces(holders_.at(host.name), kNetworkOnly));
+    FOLDCAST_RETURN_IF_ERROR(
+        run_batch("ip", batch.ip, &where, deadline_)
+            .with_context("cannot configure " + host.name + " (a switch needs the bridge module)"));
+    FOLDCAST_RETURN_IF_ERROR(
+        run_batch("bridge", batch.bridge, &where, deadline_).with_context("cannot fill the tables of " + host.name));
+    return run_batch("tc", batch.tc, &where, deadline_)
+        .with_context("cannot shape the links of " + host.name + " (the kernel needs sch_tbf)");
+  }
+
+  /// Everybody's address for everybody: no ARP on the links, so their byte counters count the job only.
+  std::string neighbours(const LabHost& self, std::string_view device) const {
+    std::string lines;
+    for (const auto* hosts : {&layout_.nodes, &layout_.switches}) {
+      for (const LabHost& host : *hosts) {
+        if (host.name == self.name) continue;
+        lines += fmt::format("neigh replace {} lladdr {} dev {} nud permanent\n", host.address, host.mac, device);
+      }
+    }
+    return lines;
+  }
+
+  static std::string bring_up(std::string_view device) {
+    return fmt::format("link set dev {0} addrgenmode none\nlink set dev {0} up\n", device);
+  }
+
+  Batch node_batch(const LabHost& node) const {
+    Batch batch;
+    batch.ip = fmt::format("link set dev lo up\naddr add {}{} dev eth0\n", node.address, kSubnetPrefix);
+    batch.ip += bring_up("eth0") + neighbours(node, "eth0");
+    batch.tc = shaping("eth0", spec_.rate, spec_.mtu);
+    return batch;
+  }
+
+  Batch switch_batch(std::size_t index) const {
+    const LabHost& self = layout_.switches[index];
+    Batch batch;
+    batch.ip = fmt::format(
+        "link set dev lo up\n"
+        "link add name br0 address {} mtu {} type bridge stp_state 0 mcast_snooping 0 forward_delay 0\n",
+        self.mac, spec_.mtu);
+    auto attach = [&](std::string_view port, std::uint64_t rate) {
+      batch.ip += fmt::format("link set dev {} master br0\n", port) + bring_up(port);
+      batch.tc += shaping(port, rate, spec_.mtu);
+    };
+    for (const LabHost& node : layout_.nodes) {
+      if (&uplink_of(node) == &self) attach(node.name, spec_.rate);
+    }
+    for (const LabHost& rack : layout_.switches) {
+      if (rack.uplink >= 0 && &uplink_of(rack) == &self) attach(rack.name, spec_.uplink_rate());
+    }
+    if (self.uplink >= 0) attach("up0", spec_.uplink_rate());
+    batch.ip += fmt::format("addr add {}{} dev br0\n", self.address, kSubnetPrefix);
+    batch.ip += bring_up("br0") + neighbours(self, "br0");
+    for (const auto* hosts : {&layout_.nodes, &layout_.switches}) {
+      for (const LabHost& host : *hosts) batch.bridge += forwarding_entry(self, host);
+    }
+    return batch;
+  }
+
+  /// By which port of `self` `host` is reached, so that nothing is ever flooded.
+  std::string forwarding_entry(const LabHost& self, const LabHost& host) const {
+    if (host.name == self.name) return "";
+    std::string port = "up0";
+    const LabHost* below = &host;
+    while (true) {  // the child of `self` on the way from `host` to the root, if there is one
+      if (below->uplink < 0) break;
+      if (&uplink_of(*below) == &self) {
+        port = below->name;
+        break;
+      }
+      below = &uplink_of(*below);
+    }
+    return fmt::format("fdb replace {} dev {} master static\n", host.mac, port);
+  }
+
+  const LabSpec& spec_;
+  LabLayout layout_;
+  const std::map<std::string, pid_t>& holders_;
+  Deadline deadline_;
+};
+
+}  // namespace
+
+Status build_network(const LabSpec& spec, const std::map<std::string, pid_t>& holders, Deadline deadline) {
+  return Builder(spec, holders, deadline).build();
+}
+
+}  // namespace foldcast::tools
