@@ -1,0 +1,108 @@
+#include "core/base/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "tools/foldcast/commands.h"
+
+namespace foldcast::tools {
+namespace {
+
+constexpr std::size_t kWidth = 110;
+
+std::string_view source_name(ConfigSource source) {
+  switch (source) {
+    case ConfigSource::kFile:
+      return "file";
+    case ConfigSource::kEnvironment:
+      return "environment";
+    default:
+      return "default";
+  }
+}
+
+std::string variable_of(std::string_view key) {
+  std::string name = "FOLDCAST_";
+  for (char c : key) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+/// Keys do not belong on screens, in logs and in bug reports.
+std::string shown_value(const Config& config, std::string_view key) {
+  std::string value(config.text(key));
+  return key == "job_key" && !value.empty() ? "(set, not shown)" : value;
+}
+
+/// `text` in lines of at most kWidth, each indented.
+std::string wrapped(std::string_view text, std::string_view indent) {
+  std::string out;
+  std::string line(indent);
+  while (!text.empty()) {
+    std::size_t space = std::min(text.find(' '), text.size());
+    if (line.size() > indent.size() && line.size() + 1 + space > kWidth) {
+      out += line + "\n";
+      line = indent;
+    }
+    if (line.size() > indent.size()) line += ' ';
+    line += text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return out + line + "\n";
+}
+
+std::string quoted(std::string_view value) { return value.empty() ? "(empty)" : std::string(value); }
+
+std::string as_text(const Config& config) {
+  std::string text =
+      "# environment variable = value  (source; default), then what it means. In foldcast.toml: the name"
+      " without FOLDCAST_, in lower case.\n\n";
+  for (const ConfigEntry& entry : Config::entries()) {
+    ConfigSource source = config.source(entry.key);
+    std::string origin(source_name(source));
+    if (source != ConfigSource::kDefault) origin += fmt::format("; default: {}", quoted(entry.default_value));
+    text += fmt::format("{} = {}  ({})\n", variable_of(entry.key), quoted(shown_value(config, entry.key)), origin);
+    text += wrapped(entry.documentation, "    ");
+  }
+  return text;
+}
+
+std::string as_json(const Config& config) {
+  nlohmann::ordered_json json;
+  json["settings"] = nlohmann::ordered_json::array();
+  for (const ConfigEntry& entry : Config::entries()) {
+    json["settings"].push_back({{"key", entry.key},
+                                {"variable", variable_of(entry.key)},
+                                {"value", shown_value(config, entry.key)},
+                                {"default", entry.default_value},
+                                {"source", source_name(config.source(entry.key))},
+                                {"documentation", entry.documentation}});
+  }
+  json["warnings"] = config.warnings();
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void add_config(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("config", "All settings with their meaning, default, value and where the value came from");
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "As JSON");
+  command->callback([json] {
+    Result<Config> config = Config::from_environment();
+    if (!config.ok()) fail("foldcast config", config.status());
+    fmt::print("{}", *json ? as_json(*config) : as_text(*config));
+    std::fflush(stdout);
+    for (const std::string& warning : config->warnings()) fmt::print(stderr, "foldcast config: {}\n", warning);
+    finish(0);
+  });
+}
+
+}  // namespace foldcast::tools

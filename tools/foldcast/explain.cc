@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tools/foldcast/commands.h"
+#include "tools/foldcast/perf_job.h"
+#include "tools/foldcast/perf_options.h"
+
+namespace foldcast::tools {
+namespace {
+
+/// FNV-1a: enough to tell texts apart.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+/// Prints every size's text on rank 0; returns the exit code.
+int explain(const PerfOptions& options) {
+  PerfJob job;
+  for (Datatype dtype : options.datatypes) {
+    for (ReduceOp op : options.ops) {
+      for (const PerfSize& size : whole_elements(options.sizes, dtype)) {
+        for (PerfPath path : options.paths) {
+          job.use(path, plan_applies(options.plan, path) ? options.plan : std::string());
+          std::string text = job.comm().explain_all_reduce(
+              size.bytes / size_of(dtype), static_cast<foldcast_datatype_t>(dtype), static_cast<foldcast_op_t>(op));
+          if (job.rank() == 0) {
+            fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n");
+            std::fflush(stdout);
+          }
+          if (job.is_equal_everywhere(hash_of(text))) continue;
+          fmt::print(stderr,
+                     "foldcast explain: rank {} explains {} bytes {} {} unlike other ranks; their settings differ: "
+                     "compare foldcast config on all of them\n",
+                     job.rank(), size.bytes, to_string(dtype), to_string(op));
+          return kExitFailure;
+        }
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "explain", "Which plan and path a call would take, and each rejected candidate with its reason and price");
+  auto flags = std::make_shared<PerfFlags>();
+  command->add_option("collective", flags->collective, "What to explain: all_reduce")->required();
+  command->add_option("-b,--bytes", flags->min_bytes, "Size of the buffer, bytes with K, M or G")->required();
+  command->add_option("-d,--datatype", flags->datatypes, "Datatypes, separated by commas, or all")
+      ->capture_default_str();
+  command->add_option("-o,--op", flags->ops, "Reductions, separated by commas, or all")->capture_default_str();
+  command->add_option("--path", flags->paths, "As if only this path was allowed: offload, host; auto: both")
+      ->capture_default_str();
+  command->add_option("--plan", flags->plan, "As if this plan was forced");
+  command->callback([flags] {
+    flags->max_bytes = flags->min_bytes;
+    Result<PerfOptions> options = validate(*flags);
+    if (!options.ok()) fail("foldcast explain", options.status());
+    int code = kExitFailure;
+    try {
+      code = explain(*options);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "foldcast explain: {}\n", error.what());
+    }
+    finish(code);
+  });
+}
+
+}  // namespace foldcast::tools

@@ -1,0 +1,105 @@
+#include "tools/foldcast/perf_gnuplot.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <sstream>
+
+#include "core/base/deadline.h"
+#include "core/base/unique_fd.h"
+
+namespace foldcast::tools {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(30);
+
+/// In memory instead of pipes: neither side can block on the other, and a gnuplot that dies early raises no signal.
+Result<UniqueFd> memory_file(std::string_view name, std::string_view text) {
+  UniqueFd fd(::memfd_create(std::string(name).c_str(), MFD_CLOEXEC));
+  if (!fd) return system_error("memfd_create for gnuplot", errno);
+  while (!text.empty()) {
+    ssize_t written = ::write(fd.get(), text.data(), text.size());
+    if (written < 0) return system_error("write for gnuplot", errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::lseek(fd.get(), 0, SEEK_SET) != 0) return system_error("lseek for gnuplot", errno);
+  return fd;
+}
+
+std::string first_words(int fd) {
+  char text[2048];
+  ssize_t length = ::pread(fd, text, sizeof text, 0);
+  std::stringstream lines(std::string(text, length > 0 ? static_cast<std::size_t>(length) : 0));
+  // It quotes the command and points at the place with a '^' before it says what is wrong.
+  std::string line;
+  for (std::string next; std::getline(lines, next);) {
+    auto first = next.find_first_not_of(" \t");
+    if (first == std::string::npos || next[first] == '^') continue;
+    line = next.substr(first);
+    if (next.find("line ") != std::string::npos) break;
+  }
+  return line.empty() ? "it said nothing" : line;
+}
+
+Result<int> wait_for(pid_t pid) {
+  UniqueFd fd(::pidfd_open(pid, 0));
+  Deadline deadline = Deadline::after(kPatience);
+  int status = 0;
+  bool timed_out = false;
+  if (fd) {
+    pollfd exited{fd.get(), POLLIN, 0};
+    int ready = 0;
+    do ready = ::poll(&exited, 1, deadline.poll_timeout());
+    while (ready < 0 && errno == EINTR);
+    timed_out = ready == 0;
+  }
+  if (timed_out || !fd) ::kill(pid, SIGKILL);
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (timed_out) return timeout("gnuplot had not finished after 30 s");
+  return status;
+}
+
+}  // namespace
+
+std::string find_gnuplot() {
+  const char* path = std::getenv("PATH");
+  std::stringstream directories(path != nullptr ? path : "");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    std::string program = (directory.empty() ? "." : directory) + "/gnuplot";
+    if (::access(program.c_str(), X_OK) == 0) return program;
+  }
+  return {};
+}
+
+Status run_gnuplot(std::string_view script, int output) {
+  std::string program = find_gnuplot();
+  if (program.empty()) return unavailable("gnuplot is not in PATH");
+  FOLDCAST_ASSIGN(UniqueFd input, memory_file("foldcast-plot", script));
+  FOLDCAST_ASSIGN(UniqueFd complaints, memory_file("foldcast-plot-errors", ""));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, complaints.get(), STDERR_FILENO);
+  std::string name = "gnuplot";
+  char* arguments[] = {name.data(), nullptr};
+  pid_t pid = -1;
+  int error = ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return system_error(fmt::format("start {}", program), error);
+  FOLDCAST_ASSIGN(int status, wait_for(pid));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ok_status();
+  return unavailable(fmt::format("gnuplot failed: {}", first_words(complaints.get())));
+}
+
+}  // namespace foldcast::tools

@@ -1,0 +1,78 @@
+#include "tools/foldcast/perf_job.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+
+namespace foldcast::tools {
+namespace {
+
+/// What ranks tell each other of themselves.
+struct PlaceWire {
+  std::int32_t node;
+  std::int32_t pid;
+  char host[64];
+};
+
+}  // namespace
+
+PerfJob::PerfJob() : rank_(comm_.rank()), size_(comm_.size()), nodes_(comm_.node_count()) {}
+
+void PerfJob::use(PerfPath path, const std::string& plan) {
+  constexpr std::array<foldcast_path_t, 3> paths = {FOLDCAST_PATH_AUTO, FOLDCAST_PATH_OFFLOAD, FOLDCAST_PATH_HOST};
+  comm_.set_path(paths[static_cast<std::size_t>(path)]);
+  comm_.set_plan(plan);
+}
+
+void PerfJob::agree(std::span<double> values, foldcast_op_t op) {
+  use(PerfPath::kHost, "");
+  comm_.all_reduce(values, op);
+}
+
+void PerfJob::agree(std::span<std::int64_t> values, foldcast_op_t op) {
+  use(PerfPath::kHost, "");
+  comm_.all_reduce(values, op);
+}
+
+double PerfJob::agree_max(double value) {
+  agree(std::span(&value, 1), FOLDCAST_MAX);
+  return value;
+}
+
+std::int64_t PerfJob::agree_sum(std::int64_t value) {
+  agree(std::span(&value, 1), FOLDCAST_SUM);
+  return value;
+}
+
+bool PerfJob::is_equal_everywhere(std::uint64_t value) {
+  // The least of x and of ~x: they are x and ~x themselves only when there is one x.
+  auto mine = std::bit_cast<std::int64_t>(value);
+  std::array<std::int64_t, 2> least = {mine, ~mine};
+  agree(least, FOLDCAST_MIN);
+  return least[0] == ~least[1];
+}
+
+std::uint64_t PerfJob::share(std::uint64_t value) {
+  return static_cast<std::uint64_t>(agree_sum(rank_ == 0 ? std::bit_cast<std::int64_t>(value) : 0));
+}
+
+std::vector<RankPlace> PerfJob::places() {
+  use(PerfPath::kHost, "");
+  std::vector<PlaceWire> wire(static_cast<std::size_t>(size_), PlaceWire{});
+  PlaceWire& mine = wire[static_cast<std::size_t>(rank_)];
+  mine.node = comm_.node();
+  mine.pid = getpid();
+  (void)gethostname(mine.host, sizeof mine.host - 1);
+  // Everybody else's row is zero, so that the sum is everybody's row.
+  comm_.all_reduce(std::span(reinterpret_cast<std::uint8_t*>(wire.data()), wire.size() * sizeof(PlaceWire)));
+  std::vector<RankPlace> places;
+  for (const PlaceWire& row : wire) {
+    places.push_back({row.node, row.pid, std::string(row.host, strnlen(row.host, sizeof row.host))});
+  }
+  return places;
+}
+
+}  // namespace foldcast::tools

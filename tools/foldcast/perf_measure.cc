@@ -1,0 +1,199 @@
+#include "tools/foldcast/perf_measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+#include "tools/foldcast/perf_reference.h"
+
+namespace foldcast::tools {
+namespace {
+
+constexpr std::size_t kAlignment = 4096;
+/// Warming up for longer than this warms nothing more.
+constexpr double kWarmupShare = 0.5;
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::uint64_t largest(const PerfOptions& options) {
+  std::uint64_t bytes = 0;
+  for (const PerfSize& size : options.sizes) bytes = std::max(bytes, size.bytes);
+  return bytes;
+}
+
+foldcast_datatype_t abi(Datatype dtype) { return static_cast<foldcast_datatype_t>(dtype); }
+foldcast_op_t abi(ReduceOp op) { return static_cast<foldcast_op_t>(op); }
+
+std::size_t count_of(const PerfCase& one) { return one.bytes / size_of(one.dtype); }
+
+/// A fingerprint of a buffer: differs with near certainty when one bit does.
+std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325u ^ bytes;
+  for (std::size_t i = 0; i < bytes; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + i, std::min<std::size_t>(8, bytes - i));
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+/// How many calls of `each_us` fit in `left_us`, at most `most`.
+std::uint64_t fitting(double left_us, double each_us, std::uint64_t most) {
+  if (left_us <= 0) return 0;
+  double fit = each_us > 0 ? left_us / each_us : static_cast<double>(most);
+  return fit >= static_cast<double>(most) ? most : static_cast<std::uint64_t>(fit);
+}
+
+}  // namespace
+
+PerfMeasurement::Buffer::Buffer(std::size_t size) : bytes(nullptr, std::free) {
+  std::size_t room = (std::max<std::size_t>(size, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  bytes.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, room)));
+  if (bytes == nullptr) throw std::bad_alloc();
+  std::memset(bytes.get(), 0, room);  // so that no page is first touched while the clock runs
+}
+
+PerfMeasurement::PerfMeasurement(PerfJob& job, const PerfOptions& options, std::uint64_t seed)
+    : job_(job), options_(options), seed_(seed), send_(largest(options)), recv_(largest(options)) {}
+
+void PerfMeasurement::use(const PerfCase& one) {
+  job_.use(one.path, plan_applies(options_.plan, one.path) ? options_.plan : std::string());
+}
+
+foldcast_plan_info_t PerfMeasurement::plan_of(const PerfCase& one) {
+  use(one);
+  return job_.comm().all_reduce_plan(count_of(one), abi(one.dtype), abi(one.op));
+}
+
+void PerfMeasurement::call(const PerfCase& one, bool in_place) {
+  job_.comm().all_reduce(in_place ? FOLDCAST_IN_PLACE : send_.bytes.get(), recv_.bytes.get(), count_of(one),
+                         abi(one.dtype), abi(one.op));
+}
+
+std::int64_t PerfMeasurement::check(const PerfCase& one, const foldcast_plan_info_t& plan) {
+  return check_once(one, plan, false) + check_once(one, plan, true);
+}
+
+std::int64_t PerfMeasurement::check_once(const PerfCase& one, const foldcast_plan_info_t& plan, bool in_place) {
+  Reference reference({one.dtype, one.op, job_.size(), job_.rank(), ++seed_}, count_of(one));
+  if (in_place) {
+    reference.fill(recv_.bytes.get());
+  } else {
+    reference.fill(send_.bytes.get());
+    std::memset(recv_.bytes.get(), 0xa5, one.bytes);  // what is not written is wrong
+  }
+  use(one);
+  call(one, in_place);
+  Wrong wrong = reference.check(recv_.bytes.get());
+  bool equal = job_.is_equal_everywhere(fingerprint(recv_.bytes.get(), one.bytes));
+  auto elements = static_cast<std::int64_t>(wrong.elements);
+  std::string what =
+      fmt::format("{} bytes {} {} {}, path {}, plan {}", one.bytes, to_string(one.dtype), to_string(one.op),
+                  in_place ? "in place" : "out of place", to_string(one.path), plan.name);
+  if (elements > 0) {
+    fmt::print(stderr, "foldcast perf: rank {}: {} of {} elements wrong ({}); first {}\n", job_.rank(), elements,
+               count_of(one), what, wrong.first);
+  }
+  std::int64_t all = job_.agree_sum(elements);
+  if (all == 0 && !equal) {
+    all = 1;
+    if (job_.rank() == 0) fmt::print(stderr, "foldcast perf: ranks ended with different bits ({})\n", what);
+  }
+  // The local count too: the sum went through the library that is being judged.
+  return std::max(all, elements);
+}
+
+void PerfMeasurement::warm_up(const PerfCase& one) {
+  if (options_.warmup == 0) return;
+  use(one);
+  double start = now_us();
+  call(one, options_.in_place);
+  double first = job_.agree_max(now_us() - start);
+  std::uint64_t more = options_.warmup - 1;
+  if (options_.seconds > 0) more = fitting(options_.seconds * kWarmupShare * 1e6 - first, first, more);
+  use(one);
+  for (std::uint64_t i = 0; i < more; ++i) call(one, options_.in_place);
+}
+
+WireBytes PerfMeasurement::read_counters() const {
+  if (!job_.reads_counters()) return {};
+  Result<WireBytes> bytes = read_wire();
+  if (!bytes.ok()) throw std::runtime_error(bytes.status().to_string());
+  return *bytes;
+}
+
+void PerfMeasurement::run_batch(const PerfCase& one, std::uint64_t iterations, Batches& batches) {
+  use(one);
+  job_.comm().barrier();
+  WireBytes before = read_counters();
+  for (std::uint64_t i = 0; i < iterations; ++i) {
+    double start = now_us();
+    call(one, options_.in_place);
+    batches.times_us.push_back(now_us() - start);
+    if (options_.blocking) job_.comm().barrier();
+  }
+  job_.comm().barrier();
+  WireBytes after = read_counters();
+  batches.wire.tx += after.tx - before.tx;
+  batches.wire.rx += after.rx - before.rx;
+}
+
+PerfMeasurement::Batches PerfMeasurement::time(const PerfCase& one) {
+  // Zeros stay zeros under every op: in place, anything else would grow to infinity from call to call.
+  std::memset(options_.in_place ? recv_.bytes.get() : send_.bytes.get(), 0, one.bytes);
+  warm_up(one);
+  Batches batches;
+  batches.times_us.reserve(options_.iterations);
+  std::uint64_t least = std::min(options_.iterations, kLeastIterations);
+  double start = now_us();
+  run_batch(one, least, batches);
+  double spent = job_.agree_max(now_us() - start);
+  std::uint64_t more = options_.iterations - least;
+  if (options_.seconds > 0) more = fitting(options_.seconds * 1e6 - spent, spent / static_cast<double>(least), more);
+  if (more > 0) run_batch(one, more, batches);
+  return batches;
+}
+
+PerfRecord PerfMeasurement::measure(const PerfCase& one, const std::function<void(std::string_view)>& says) {
+  foldcast_plan_info_t plan = plan_of(one);
+  PerfRecord record;
+  record.bytes = one.bytes;
+  record.count = count_of(one);
+  record.occurrences = one.occurrences;
+  record.dtype = one.dtype;
+  record.op = one.op;
+  record.nranks = job_.size();
+  record.nnodes = job_.nodes();
+  record.asked = one.path;
+  record.in_place = options_.in_place;
+  if (options_.check) {
+    says("checking");
+    record.wrong = check(one, plan);
+  }
+  says("timing");
+  Batches batches = time(one);
+  // Asked again: what was planned before the first call may have been lost with a tree since.
+  plan = plan_of(one);
+  record.ran = plan.path == FOLDCAST_PATH_OFFLOAD ? PerfPath::kOffload : PerfPath::kHost;
+  record.plan = plan.name;
+  record.iterations = batches.times_us.size();
+  job_.agree(batches.times_us, FOLDCAST_MAX);
+  record.time_us = summarize(batches.times_us);
+  std::array<std::int64_t, 2> wire = {batches.wire.tx, batches.wire.rx};
+  job_.agree(wire, FOLDCAST_MAX);
+  record.wire_tx_bytes = wire[0] / static_cast<std::int64_t>(record.iterations);
+  record.wire_rx_bytes = wire[1] / static_cast<std::int64_t>(record.iterations);
+  return record;
+}
+
+}  // namespace foldcast::tools

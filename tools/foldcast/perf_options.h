@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/datatype.h"
+#include "core/base/reduce_op.h"
+#include "core/base/status.h"
+
+namespace foldcast::tools {
+
+/// Which way was asked for; what ran may differ (see PerfRecord).
+enum class PerfPath : std::uint8_t { kAuto, kOffload, kHost };
+std::string_view to_string(PerfPath path);
+
+/// The command line as it was typed. Numbers stay text, so that one place turns them into values or one clear line.
+struct PerfFlags {
+  std::string collective = "all_reduce";
+  std::string min_bytes = "8";
+  std::string max_bytes = "64M";
+  std::string step_bytes;
+  std::string factor;
+  std::string iterations = "20";
+  std::string warmup = "5";
+  std::string seconds = "2";
+  std::string datatypes = "float32";
+  std::string ops = "sum";
+  std::string check = "1";
+  std::string blocking = "0";
+  std::string paths = "auto";
+  std::string plan;
+  std::string sizes_from;
+  std::string json;
+  std::string plot;
+  bool in_place = false;
+};
+
+/// One message size to measure. `occurrences`: how often a step of the workload has it (1 without --sizes-from).
+struct PerfSize {
+  std::uint64_t bytes = 0;
+  std::uint64_t occurrences = 1;
+  friend bool operator==(const PerfSize&, const PerfSize&) = default;
+};
+
+/// What to measure, valid and complete.
+struct PerfOptions {
+  std::vector<PerfSize> sizes;
+  std::string size_rule;  ///< for the header: "8 to 64M, x4"
+  std::vector<Datatype> datatypes;
+  std::vector<ReduceOp> ops;
+  std::vector<PerfPath> paths;
+  std::string plan;
+  std::uint64_t iterations = 20;
+  std::uint64_t warmup = 5;
+  double seconds = 2;  ///< per size and path; 0: no bound
+  bool check = true;
+  bool blocking = false;
+  bool in_place = false;
+  std::string sizes_from;
+  std::string json;
+  std::string plot;
+};
+
+/// kInvalidArgument or kUnavailable with one line that names the flag, its value and what is expected.
+Result<PerfOptions> validate(const PerfFlags& flags);
+
+/// "4096", "64K", "1.5M", "2G": bytes, K = 1024. `flag` names it in errors.
+Result<std::uint64_t> parse_size(std::string_view flag, std::string_view text);
+
+/// One size a line, text from '#' on ignored; equal sizes become one with their number, in order of first appearance.
+Result<std::vector<PerfSize>> parse_workload(std::string_view name, std::string_view text);
+
+/// `sizes` rounded down to whole elements of `dtype`; sizes that become equal are one, with the occurrences of both.
+std::vector<PerfSize> whole_elements(const std::vector<PerfSize>& sizes, Datatype dtype);
+
+/// Whether --plan applies to calls on `path`: "tree" and "...+tree" name the aggregation tree, every other name a way
+/// between hosts. So `--plan ring --path offload,host` compares the tree with the ring.
+bool plan_applies(std::string_view plan, PerfPath path);
+
+}  // namespace foldcast::tools
