@@ -48,7 +48,7 @@ UcxTransport::~UcxTransport() {
   // What lies unread in a socket when it is closed makes the kernel reset the connection, and the peer lose our last
   // words; so read first.
   for (int i = 0; i < 64 && worker_->progress() != 0; ++i) continue;
-  flush_links();
+  say_farewell();
   for (std::int32_t peer = 0; peer < peers_.size(); ++peer) close_link(peer);
   auto closed = [&] {
     reap_closed();
@@ -59,28 +59,28 @@ UcxTransport::~UcxTransport() {
   }
 }
 
-/// Hands all that was sent to the network, as far as the peers let it.
-void UcxTransport::flush_links() {
-  std::vector<std::pair<std::int32_t, void*>> flushes;
+// UCX's own flush waits for the peer to answer, which may be busy elsewhere. A last small message does with less: UCX
+// takes it only once all before it is in the socket.
+void UcxTransport::say_farewell() {
   for (std::int32_t peer = 0; peer < peers_.size(); ++peer) {
-    if (link(peer) == nullptr || !peers_.failure(peer).ok()) continue;
-    ucp_request_param_t param{};
-    ucs_status_ptr_t request = ucp_ep_flush_nbx(link(peer)->endpoint, &param);
-    if (UCS_PTR_IS_PTR(request)) flushes.emplace_back(peer, request);
+    if (link(peer) != nullptr && peers_.failure(peer).ok()) send_control(peer, WireKind::kFarewell, 0);
   }
-  auto flushed = [&] {
-    std::erase_if(flushes, [](auto& flush) {
-      if (ucp_request_check_status(flush.second) == UCS_INPROGRESS) return false;
-      ucp_request_free(flush.second);
-      return true;
-    });
-    return flushes.empty();
+  // Where nothing was sent, nothing can be lost, and the connection may not even be made yet.
+  auto is_farewell = [&](const Operation& operation) {
+    return operation.header.kind == WireKind::kFarewell && link(operation.peer) != nullptr &&
+           link(operation.peer)->used;
   };
-  if (worker_->progress_until(Deadline::after(kDrainTimeout), flushed)) return;
-  for (auto& [peer, request] : flushes) {
-    log().warn("{} did not take what was sent to it before this end closed", peers_.name(peer));
-    ucp_request_free(request);  // by UCX, once the link is closed
-  }
+  auto said = [&] {
+    bool all = true;
+    operations_.for_each_active([&](Operation& operation) { all = all && !is_farewell(operation); });
+    return all;
+  };
+  if (worker_->progress_until(Deadline::after(kDrainTimeout), said)) return;
+  operations_.for_each_active([&](Operation& operation) {
+    if (!is_farewell(operation)) return;
+    log().warn("{} did not take within {} ms what was sent to it before this end closed; it may miss the last messages",
+               peers_.name(operation.peer), kDrainTimeout.count());
+  });
 }
 
 Result<std::int32_t> UcxTransport::connect(std::string_view address, std::string_view name) {
@@ -121,7 +121,7 @@ Status UcxTransport::open_link(std::int32_t peer, std::string_view worker_addres
                     peers_.name(peer), ucs_status_string(status)));
   }
   if (status != UCS_OK) {
-    fail(peer, status);
+    fail(peer, ended(status));
     return {};
   }
   links_[static_cast<std::size_t>(peer)] = std::move(link);
@@ -131,15 +131,19 @@ Status UcxTransport::open_link(std::int32_t peer, std::string_view worker_addres
   return {};
 }
 
-void UcxTransport::on_error(void* link, ucp_ep_h, ucs_status_t status) {
-  auto* failed = static_cast<Link*>(link);
-  failed->owner->fail(failed->peer, status);
+std::string UcxTransport::ended(ucs_status_t status) {
+  return fmt::format("its connection ended ({})", ucs_status_string(status));
 }
 
-void UcxTransport::fail(std::int32_t peer, ucs_status_t status) {
+void UcxTransport::on_error(void* link, ucp_ep_h, ucs_status_t status) {
+  auto* failed = static_cast<Link*>(link);
+  failed->owner->fail(failed->peer, ended(status));
+}
+
+void UcxTransport::fail(std::int32_t peer, std::string_view reason) {
   if (!peers_.failure(peer).ok()) return;
-  matcher_.fail_peer(peer, peer_failed(fmt::format("{} is gone: its connection ended ({}); its own log may say why",
-                                                   peers_.name(peer), ucs_status_string(status))));
+  matcher_.fail_peer(peer,
+                     peer_failed(fmt::format("{} is gone: {}; its own log may say why", peers_.name(peer), reason)));
   failed_.push_back(peer);
 }
 

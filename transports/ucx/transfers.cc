@@ -63,6 +63,7 @@ Posted UcxTransport::post_send(const EngineCall& call, std::uint64_t cookie) {
   operation.header.bytes = call.bytes;
   operation.header.key = call.key;
   operation.header.signature = call.signature;
+  link(call.peer)->used = true;
   start_send(operation, call.input);
   return Posted::kAccepted;
 }
@@ -130,7 +131,7 @@ void UcxTransport::finish(Operation& operation, ucs_status_t status) {
     } else if (peers_.state(operation.peer) == PeerTable::State::kDisconnected) {
       completions_.push(operation.cookie, aborted(fmt::format("{} was disconnected", peers_.name(operation.peer))));
     } else {
-      fail(operation.peer, status);
+      fail(operation.peer, ended(status));
       completions_.push(operation.cookie, peers_.failure(operation.peer));
     }
   }
@@ -155,6 +156,10 @@ ucs_status_t UcxTransport::receive(const WireHeader& header, void* data, bool re
     return UCS_OK;
   }
   if (header.kind == WireKind::kHello) return UCS_OK;
+  if (header.kind == WireKind::kFarewell) {
+    fail(peer, "it closed its transport");
+    return UCS_OK;
+  }
   if (header.kind == WireKind::kCancel) {
     matcher_.withdraw(peer, header.key.communicator,
                       aborted(fmt::format("{} cancelled communicator {}", peers_.name(peer), header.key.communicator)));

@@ -42,6 +42,7 @@ class UcxTransport final : public Transport {
     UcxTransport* owner = nullptr;
     std::int32_t peer = -1;
     ucp_ep_h endpoint = nullptr;
+    bool used = false;  ///< for more than control messages
   };
 
   UcxTransport(std::unique_ptr<UcxWorker> worker, const UcxOptions& options);
@@ -64,10 +65,10 @@ class UcxTransport final : public Transport {
   // links.cc
   static void on_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
   Status open_link(std::int32_t peer, std::string_view worker_address);
-  void fail(std::int32_t peer, ucs_status_t status);
-  void flush_links();
-  /// Starts to close it. UCX's orderly way would have to be left for this one in the end if the peer does not do its
-  /// part, and UCX does not let us; so it is this one always, after flush_links() where that matters.
+  void fail(std::int32_t peer, std::string_view reason);
+  static std::string ended(ucs_status_t status);
+  void say_farewell();
+  /// Starts to close it. In UCX's orderly way one waits for the peer without a way out, so it is the other one.
   void close_link(std::int32_t peer);
   void reap_closed();
   bool idle(std::uint32_t communicator);

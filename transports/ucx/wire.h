@@ -15,8 +15,9 @@ namespace foldcast::transports {
 /// What a message is for.
 enum class WireKind : std::uint8_t {
   kData = 1,
-  kHello = 2,   ///< makes the connection before there is anything to say, so that its loss is noticed
-  kCancel = 3,  ///< the sender takes back what it announced for key.communicator and still holds
+  kHello = 2,     ///< makes the connection before there is anything to say, so that its loss is noticed
+  kCancel = 3,    ///< the sender takes back what it announced for key.communicator and still holds
+  kFarewell = 4,  ///< nothing more will come from the sender
 };
 
 /// The header of every active message. Little-endian, as all hosts Foldcast builds for are. What it says is believed
@@ -44,7 +45,7 @@ inline std::optional<WireHeader> parse_header(const void* data, std::size_t leng
   if (length != sizeof header) return std::nullopt;
   std::memcpy(&header, data, sizeof header);
   if (header.magic != WireHeader::kMagic || header.version != WireHeader::kVersion) return std::nullopt;
-  if (header.kind < WireKind::kData || header.kind > WireKind::kCancel) return std::nullopt;
+  if (header.kind < WireKind::kData || header.kind > WireKind::kFarewell) return std::nullopt;
   if (header.bytes != payload_bytes || (header.kind != WireKind::kData && payload_bytes != 0)) return std::nullopt;
   if (static_cast<std::size_t>(header.signature.kind) >= kCollectiveCount) return std::nullopt;
   if (!is_valid(header.signature.dtype) || !is_valid(header.signature.op)) return std::nullopt;
