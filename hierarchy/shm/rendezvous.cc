@@ -274,7 +274,7 @@ class Follower {
       auto received = leader_.try_receive();
       if (!received.ok()) return received.status().with_context("local rank 0 left while the node group was forming");
       if (!received->has_value()) {
-        if (deadline_.passed()) return late();
+        if (deadline_.passed()) return give_up();
         pollfd wait{leader_.descriptor(), POLLIN, 0};
         (void)::poll(&wait, 1, deadline_.poll_timeout());
         continue;
@@ -287,10 +287,14 @@ class Follower {
     }
   }
 
-  Status late() const {
+  /// kTimeout, which the leader hears as well: its own deadline may be a little later.
+  Status give_up() {
     const std::string whom = missing_.empty() ? "local rank 0 to answer" : "local ranks " + missing_ + " to join";
-    return timeout("node group of " + std::to_string(shape_.size) + ": waited " + milliseconds(options_.timeout) +
-                   " for " + whom + "; check that they started on this node and still run");
+    Status late =
+        timeout("node group of " + std::to_string(shape_.size) + ": waited " + milliseconds(options_.timeout) +
+                " for " + whom + "; check that they started on this node and still run");
+    (void)leader_.send(encode_failure(late), {}, Deadline::after({})).ok();
+    return late;
   }
 
   const ShmOptions& options_;
