@@ -30,7 +30,8 @@ class Builder {
     std::uint8_t lane = 0;
     std::uint16_t owners = 0;
     std::int32_t root = -1;
-    Chunk source, target;
+    Chunk source = {};
+    Chunk target = {};
   };
   void group(const GroupStep& step);
   /// A fresh scratch chunk as long as part 0..span of `of`: one whole unit cut the same way, e.g. scratch(of) for a
