@@ -44,20 +44,34 @@ struct Tree {
   };
   std::vector<Vertex> vertices;  ///< parents before children: vertex 0 is the root
   std::vector<std::int32_t> parent_of_member;
+  std::vector<std::string> hosts;  ///< of the members, for people; empty or as many as members
   friend bool operator==(const Tree&, const Tree&) = default;
 
   /// Levels of aggregators between a member and the root, the most over all members.
   std::uint32_t depth() const;
+  /// "member 3 (node3)", or "member 3" without hosts.
+  std::string member_name(std::int32_t member) const;
   /// "spine(rack0(node0 node1) rack1(node2 node3))".
   std::string describe() const;
+  /// Whether this is one tree: vertex 0 the root, every other vertex below an earlier one, all lists agreeing with the
+  /// parents, and no vertex without children. What arrives over the wire must be asked.
+  Status validate() const;
 };
+
+struct ControlAddress {
+  std::string host;
+  std::uint16_t port = 0;
+};
+/// "10.0.0.1:7000" or "[::1]:7000".
+Result<ControlAddress> split_control(std::string_view text);
 
 /// "rack0=10.0.0.1:7000,spine=10.0.0.2:7000".
 Result<std::map<std::string, std::string>> parse_aggregators(std::string_view text);
 
 /// The least tree that covers `hosts` (one member each, in order): switches without an aggregator, and those that would
-/// have one child only, are left out; where the common switch has none, the first aggregator below it is the root of the
-/// others. kUnavailable naming the host or switch when a member has no aggregator above it or nothing joins the parts.
+/// have one child only, are left out; where the common switch has none, the first aggregator below it is the root of
+/// the others. kUnavailable naming the host or switch when a member has no aggregator above it or nothing joins the
+/// parts.
 Result<Tree> build_tree(const SwitchTopology& topology, const std::map<std::string, std::string>& aggregators,
                         std::span<const std::string> hosts);
 
