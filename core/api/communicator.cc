@@ -10,7 +10,7 @@
 #include "core/select/calibrate.h"
 #include "hierarchy/planner.h"
 #include "hierarchy/shm/shm_node_group.h"
-#include "offload/client/aggregator_provider.h"
+#include "offload/client/provider.h"
 
 namespace foldcast::api {
 namespace {
@@ -124,7 +124,7 @@ Result<std::unique_ptr<offload::OffloadGroup>> WorldCommunicator::ask_tree(
   FOLDCAST_ASSIGN(const auto switches, offload::SwitchTopology::load(config.topology));
   FOLDCAST_ASSIGN(const auto aggregators, offload::parse_aggregators(config.aggregators));
   FOLDCAST_ASSIGN(const auto tree, offload::build_tree(switches, aggregators, layout.hostnames));
-  FOLDCAST_ASSIGN(provider_, offload::make_aggregator_provider(make_transport));
+  provider_ = offload::make_aggregator_provider(make_transport);
   const auto shard = static_cast<std::uint32_t>(layout.local_rank_of[context_->rank()]);
   offload::JoinRequest request;
   request.tree = &tree;
@@ -134,7 +134,9 @@ Result<std::unique_ptr<offload::OffloadGroup>> WorldCommunicator::ask_tree(
   request.member = layout.node_of[context_->rank()];
   request.timeout = std::min(kJoinTimeout, config.setup_timeout);
   request.fragment_timeout = config.timeout;
-  FOLDCAST_ASSIGN(request.key, offload::read_aggregator_key(config.aggregator_key_file));
+  if (!config.aggregator_key_file.empty()) {
+    FOLDCAST_ASSIGN(request.key, read_key_file(config.aggregator_key_file));
+  }
   return provider_->join(request);
 }
 

@@ -25,17 +25,13 @@ Result<Estimator::Terms> Estimator::terms_of(const std::string& network) {
   if (auto known = terms_.find(network); known != terms_.end()) return known->second;
   hierarchy::Layout flat = hierarchy::Layout::uniform(static_cast<std::uint32_t>(layout_.nodes.size()), 1);
   FOLDCAST_ASSIGN(auto program, hierarchy::compose_all(flat, {network, 1}));
-  const schedule::ScheduleCost cost = schedule::cost_of(program);
+  FOLDCAST_ASSIGN(const auto cost, schedule::cost_of(program));
   Terms terms;
   terms.rounds = cost.rounds;
   terms.serial_bytes = cost.critical_bytes;
-  terms.sent_bytes = cost.bytes_sent_per_rank;
-  terms.reduced_bytes = cost.bytes_reduced;
-  for (const auto& one : program.ranks) {
-    const auto sends = std::count_if(one.steps.begin(), one.steps.end(),
-                                     [](const auto& step) { return step.kind == schedule::StepKind::kSend; });
-    terms.messages = std::max(terms.messages, static_cast<double>(sends));
-  }
+  terms.sent_bytes = std::max(cost.bytes_sent, cost.bytes_received);
+  terms.messages = cost.messages / 2.0;
+  terms.reduced_bytes = cost.critical_reduced;
   terms_.emplace(network, terms);
   return terms;
 }
@@ -68,7 +64,7 @@ Result<Estimator::Stages> Estimator::stages(const hierarchy::Composition& compos
     return result;
   }
   FOLDCAST_ASSIGN(const Terms terms, terms_of(composition.network));
-  result.network_first = terms.rounds * (model_.latency_us + shard_overhead) + terms.serial_bytes * wire +
+  result.network_first = terms.rounds * (model_.latency_us + shard_overhead) + std::max(terms.serial_bytes, terms.sent_bytes) * wire +
                          terms.reduced_bytes * fragment / model_.reduce_bytes_per_us;
   result.network_next =
       std::max(terms.sent_bytes * wire, terms.messages * composition.shards * kMessageOverhead * model_.latency_us);

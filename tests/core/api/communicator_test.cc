@@ -75,7 +75,7 @@ TEST(Communicator, FragmentsInAPipeline) {
     Job job{nodes, kQuick};
     job.run([&](WorldCommunicator& world, int rank) {
       for (std::uint32_t depth : {1u, 2u, 5u}) {
-        ASSERT_TRUE(world.selector().force({.fragment_bytes = 1000, .depth = depth}).ok());
+        ASSERT_TRUE(world.selector().force({"", 1000, depth}).ok());
         check_int32(world, rank, 10007, depth == 2);
       }
     });
@@ -93,10 +93,12 @@ TEST(Communicator, EveryTypeAndOpAgainstFloat64) {
         double result = input(0, i);
         for (int r = 1; r < n; ++r) {
           const double v = input(r, i);
-          if (op == ReduceOp::kProd) result *= v;
-          else if (op == ReduceOp::kMin) result = std::min(result, v);
-          else if (op == ReduceOp::kMax) result = std::max(result, v);
-          else result += v;
+          switch (op) {
+            case ReduceOp::kProd: result *= v; break;
+            case ReduceOp::kMin: result = std::min(result, v); break;
+            case ReduceOp::kMax: result = std::max(result, v); break;
+            default: result += v;
+          }
         }
         return op == ReduceOp::kAvg ? result / n : result;
       };
@@ -110,7 +112,9 @@ TEST(Communicator, EveryTypeAndOpAgainstFloat64) {
       ASSERT_TRUE(all_reduce(world, u8.data(), u8_out.data(), kCount, Datatype::kUint8, op).ok());
       for (std::uint64_t i = 0; i < kCount; ++i) {
         ASSERT_DOUBLE_EQ(f64_out[i], expected(i)) << to_string(op);
-        if (expected(i) < 256) ASSERT_EQ(u8_out[i], static_cast<std::uint8_t>(expected(i))) << to_string(op);
+        if (expected(i) < 256) {
+          ASSERT_EQ(u8_out[i], static_cast<std::uint8_t>(expected(i))) << to_string(op);
+        }
       }
     }
   });

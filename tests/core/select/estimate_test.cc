@@ -55,6 +55,7 @@ class Fabric {
     LinkModel model;
     model.latency_us = latency_us;
     model.bytes_per_us = bytes_per_us;
+    model.reduce_bytes_per_us = 1e9;  // calibration sees what the links and the reduction take together
     model.tree = true;
     model.tree_caps.fragment_bytes = 64 << 10;
     model.tree_caps.depth = 2;

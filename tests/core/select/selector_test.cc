@@ -28,7 +28,9 @@ TEST(SizeClass, CoversEverySizeAndIsMonotonic) {
     ASSERT_GE(own, last);
     ASSERT_LE(own, last + 1);
     ASSERT_GE(class_bytes(own), bytes);
-    if (own > 0) ASSERT_LT(class_bytes(own - 1), bytes);
+    if (own > 0) {
+      ASSERT_LT(class_bytes(own - 1), bytes);
+    }
     last = own;
   }
   EXPECT_GE(class_bytes(size_class(std::uint64_t{1} << 40)), std::uint64_t{1} << 40);
