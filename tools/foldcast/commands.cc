@@ -15,7 +15,6 @@ void fail(const std::string& program, const Status& status) {
 
 std::vector<std::string> trailing_command(const CLI::App& subcommand, const std::string& program) {
   std::vector<std::string> command = subcommand.remaining();
-  if (!command.empty() && command.front() == "--") command.erase(command.begin());
   if (command.empty()) fail(program, invalid_argument("a command is missing; give it after '--'"));
   if (command.front().starts_with("-")) {
     fail(program, invalid_argument("unknown option '" + command.front() + "'; see " + program + " --help"));

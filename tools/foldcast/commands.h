@@ -26,8 +26,8 @@ inline constexpr int kExitUsage = 2;
 /// Prints "PROGRAM: message" and ends: with kExitUsage for an invalid argument, else kExitFailure.
 [[noreturn]] void fail(const std::string& program, const Status& status);
 
-/// What follows the options (and "--") of a subcommand made with prefix_command(), taken verbatim; ends the subcommand
-/// with a clear line when there is nothing or an unknown option comes first.
+/// What follows the options of a subcommand made with prefix_command(), taken verbatim; main() has removed the "--".
+/// Ends the subcommand with a clear line when there is nothing or an unknown option comes first.
 std::vector<std::string> trailing_command(const CLI::App& subcommand, const std::string& program);
 
 /// "10", "0.5": the time limit of -t in seconds; above 0.

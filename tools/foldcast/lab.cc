@@ -94,7 +94,6 @@ void add_exec(CLI::App& lab, const Options& options) {
     auto words = trailing_command(*command, "foldcast lab exec");
     std::string host = words.front();
     words.erase(words.begin());
-    if (!words.empty() && words.front() == "--") words.erase(words.begin());
     if (words.empty()) fail("foldcast lab exec", invalid_argument("a command is missing after '" + host + " --'"));
     fail("foldcast lab exec", execute_in_lab(options->name, host, words));
   });

@@ -1,10 +1,24 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string_view>
+#include <vector>
 
 #include "tools/foldcast/commands.h"
 
 namespace foldcast::tools {
 namespace {
+
+/// Without the "--" before a command to run: CLI11 ends a subcommand at it. What follows the subcommand's options is
+/// taken verbatim anyway, up to and including any further "--".
+std::vector<char*> without_separator(int argc, char** argv) {
+  std::vector<char*> words(argv, argv + argc);
+  if (argc > 1 && (std::string_view(argv[1]) == "run" || std::string_view(argv[1]) == "lab")) {
+    auto separator = std::find(words.begin(), words.end(), std::string_view("--"));
+    if (separator != words.end()) words.erase(separator);
+  }
+  return words;
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Foldcast: collectives that are reduced in the network where that wins, and on the hosts elsewhere",
@@ -21,7 +35,8 @@ int run(int argc, char** argv) {
   add_explain(app);
   add_config(app);
   try {
-    app.parse(argc, argv);
+    auto words = without_separator(argc, argv);
+    app.parse(static_cast<int>(words.size()), words.data());
     return 0;
   } catch (const CLI::RuntimeError& end) {  // a subcommand's own end, which has said what there is to say
     return end.get_exit_code();
