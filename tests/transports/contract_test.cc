@@ -22,7 +22,7 @@ class TransportContract : public ::testing::TestWithParam<Backend> {
 INSTANTIATE_TEST_SUITE_P(Backends, TransportContract, ::testing::ValuesIn(backends()),
                          [](const auto& backend) { return backend.param.name; });
 
-constexpr std::size_t kSizes[] = {0, 1, 7, 4096, 65536, 262144, (1u << 20) + 3};
+constexpr std::size_t kSizes[] = {0, 1, 7, 4096, 65536, 262144, (1u << 20) + 3, (3u << 20) + 1};
 constexpr std::byte kGuard{0x5a};
 
 /// A receive buffer with guard bytes on both sides.
@@ -94,12 +94,12 @@ TEST_P(TransportContract, EqualKeysMatchInOrder) {
   Ranks ranks(GetParam(), 2);
   ranks.connect_all();
   // Sizes on both sides of every threshold, half of them before their receives.
-  std::vector<std::size_t> sizes = {8, 1u << 20, 1, 65536, 0, 300000, 9, 4096, 500000, 3};
+  std::vector<std::size_t> sizes = {8, 2u << 20, 1, 65536, 0, 300000, 9, 2u << 20, 500000, 3};
   std::vector<std::vector<std::byte>> data, buffers;
   std::vector<std::uint64_t> sends, receives;
   for (std::size_t size : sizes) {
     data.push_back(random_(size));
-    buffers.emplace_back(1u << 20);
+    buffers.emplace_back(2u << 20);
   }
   for (std::size_t i = 0; i < 5; ++i) receives.push_back(ranks.recv(1, 0, key(), buffers[i]));
   for (auto& each : data) sends.push_back(ranks.send(0, 1, key(), each));
@@ -180,7 +180,7 @@ std::vector<Difference> differences() {
 
 TEST_P(TransportContract, AMismatchNamesTheFieldAndBothSidesAndTouchesNothing) {
   for (const Difference& difference : differences()) {
-    for (std::size_t size : {std::size_t{64}, std::size_t{1} << 20}) {
+    for (std::size_t size : {std::size_t{64}, std::size_t{2} << 20}) {
       for (bool expected : {true, false}) {
         SCOPED_TRACE(testing::Message() << difference.field << " " << size << (expected ? " expected" : " early"));
         Ranks ranks(GetParam(), 2);
@@ -227,7 +227,7 @@ TEST_P(TransportContract, AMismatchIsFoundWhenNoKeysMeet) {
 }
 
 TEST_P(TransportContract, TooLongAMessageIsAMismatchAndTouchesNothing) {
-  for (std::size_t size : {std::size_t{65}, std::size_t{100000}, std::size_t{1} << 20}) {
+  for (std::size_t size : {std::size_t{65}, std::size_t{100000}, std::size_t{2} << 20}) {
     for (bool expected : {true, false}) {
       Ranks ranks(GetParam(), 2);
       ranks.connect_all();

@@ -16,6 +16,10 @@ namespace {
 constexpr std::chrono::milliseconds kDrainTimeout{1000};
 /// How long UCX has for what needs nobody else.
 constexpr std::chrono::milliseconds kForceTimeout{500};
+/// Rounds of progress in which UCX ends what was in flight on a closed link. It needs a few; this many means it forgot.
+constexpr int kRoundsToEnd = 1000;
+/// Rounds of one poll() that go into that: UCX does not make the descriptor readable for them.
+constexpr int kRoundsPerPoll = 64;
 
 }  // namespace
 
@@ -52,7 +56,7 @@ UcxTransport::~UcxTransport() {
   for (std::int32_t peer = 0; peer < peers_.size(); ++peer) close_link(peer);
   auto closed = [&] {
     reap_closed();
-    return closing_.empty();
+    return closing_.empty() && operations_.active() == 0;
   };
   if (!worker_->progress_until(Deadline::after(kForceTimeout), closed)) {
     for (Closing& closing : closing_) log().error("UCX does not close the connection to {}", peers_.name(closing.peer));
@@ -156,7 +160,10 @@ void UcxTransport::disconnect(std::int32_t peer) {
     return;
   }
   close_link(peer);
-  if (!worker_->progress_until(Deadline::after(kForceTimeout), [&] { return quiet(peer); })) give_up_operations(peer);
+  worker_->progress_until(Deadline::after(kForceTimeout), [&] {
+    reap_closed();
+    return quiet(peer);
+  });
 }
 
 void UcxTransport::close_link(std::int32_t peer) {
@@ -176,9 +183,11 @@ void UcxTransport::reap_closed() {
   std::erase_if(closing_, [&](Closing& closing) {
     if (closing.request != nullptr) {
       if (ucp_request_check_status(closing.request) == UCS_INPROGRESS) return false;
-      ucp_request_free(closing.request);
+      ucp_request_free(std::exchange(closing.request, nullptr));
     }
-    if (link(closing.peer) == nullptr) give_up_operations(closing.peer);
+    // UCX ends what it had in flight in the rounds after this one.
+    if (!quiet(closing.peer) && ++closing.rounds < kRoundsToEnd) return false;
+    give_up_operations(closing.peer);
     return true;
   });
 }
@@ -188,11 +197,17 @@ void UcxTransport::give_up_operations(std::int32_t peer) {
   operations_.for_each_active([&](Operation& operation) {
     if (operation.peer != peer || operation.completed) return;
     operation.completed = true;
-    if (operation.control) return;
-    Status status = peers_.failure(peer);
-    if (status.ok()) status = aborted(fmt::format("{} was disconnected", peers_.name(peer)));
-    completions_.push(operation.cookie, std::move(status));
+    if (!operation.control) completions_.push(operation.cookie, why_ended(operation));
   });
+}
+
+Status UcxTransport::why_ended(const Operation& operation) const {
+  std::uint32_t communicator = operation.header.key.communicator;
+  if (matcher_.cancelled(communicator)) return aborted(fmt::format("communicator {} was cancelled", communicator));
+  if (peers_.state(operation.peer) == PeerTable::State::kDisconnected) {
+    return aborted(fmt::format("{} was disconnected", peers_.name(operation.peer)));
+  }
+  return peers_.failure(operation.peer);
 }
 
 bool UcxTransport::quiet(std::int32_t peer) {
@@ -249,8 +264,7 @@ std::size_t UcxTransport::poll(std::span<Completion> out) {
   if (completions_.empty() || ++polls_without_progress_ >= kMostPollsWithoutProgress) {
     polls_without_progress_ = 0;
     worker_->progress();
-    // The end of a link takes UCX a few rounds for which it does not make the descriptor readable.
-    for (int i = 0; i < 64 && (!failed_.empty() || !closing_.empty()); ++i) {
+    for (int i = 0; i < kRoundsPerPoll && (!failed_.empty() || !closing_.empty()); ++i) {
       reap_closed();
       worker_->progress();
     }

@@ -120,19 +120,16 @@ void UcxTransport::finish(Operation& operation, ucs_status_t status) {
   const WireHeader& header = operation.header;
   if (!operation.control && !operation.completed) {
     if (matcher_.cancelled(header.key.communicator)) {
-      completions_.push(operation.cookie,
-                        aborted(fmt::format("communicator {} was cancelled", header.key.communicator)));
+      completions_.push(operation.cookie, why_ended(operation));
     } else if (status == UCS_OK && operation.send) {
       completions_.push(operation.cookie);
     } else if (status == UCS_OK) {
       ++counters_.messages_received;
       counters_.bytes_received += header.bytes;
       completions_.push({operation.cookie, {}, header.bytes, header.signature});
-    } else if (peers_.state(operation.peer) == PeerTable::State::kDisconnected) {
-      completions_.push(operation.cookie, aborted(fmt::format("{} was disconnected", peers_.name(operation.peer))));
     } else {
-      fail(operation.peer, ended(status));
-      completions_.push(operation.cookie, peers_.failure(operation.peer));
+      if (peers_.connected(operation.peer)) fail(operation.peer, ended(status));
+      completions_.push(operation.cookie, why_ended(operation));
     }
   }
   operations_.give_back(operation);

@@ -31,7 +31,7 @@ class UcxTransport final : public Transport {
   Posted post(const EngineCall& call, std::uint64_t cookie) override;
   std::size_t poll(std::span<Completion> out) override;
   int descriptor() const override { return worker_->descriptor(); }
-  bool arm() override { return completions_.empty() && failed_.empty() && worker_->arm(); }
+  bool arm() override { return completions_.empty() && failed_.empty() && closing_.empty() && worker_->arm(); }
   /// May wait, at most a second or so, for a peer in the middle of a transfer to finish it; a peer that does not is
   /// given up, for there is no other way to be sure that it leaves the buffer alone.
   void cancel(std::uint32_t communicator) override;
@@ -74,6 +74,7 @@ class UcxTransport final : public Transport {
   bool idle(std::uint32_t communicator);
   bool quiet(std::int32_t peer);
   void give_up_operations(std::int32_t peer);
+  Status why_ended(const Operation& operation) const;
   Link* link(std::int32_t peer) const {
     auto index = static_cast<std::size_t>(peer);
     return index < links_.size() ? links_[index].get() : nullptr;
@@ -83,6 +84,7 @@ class UcxTransport final : public Transport {
     std::int32_t peer = -1;
     std::unique_ptr<Link> link;  // the error handler may still be called with it
     void* request = nullptr;
+    int rounds = 0;
   };
 
   std::unique_ptr<UcxWorker> worker_;
