@@ -183,11 +183,13 @@ TEST_P(ReduceTest, OperandsInEitherOrderGiveTheSameBits) {
   });
 }
 
-TEST(Targets, DispatchFollowsTheMachineAndTheBaselineIsAlwaysThere) {
-  std::size_t seen = 0;
-  on_every_target([&] { ++seen; });
-  EXPECT_GE(seen, 1U);
-  EXPECT_FALSE(cpu_target().empty());
+TEST(Targets, DispatchTakesTheBestAndTheFallbackIsTestedToo) {
+  std::vector<std::string> seen;
+  on_every_target([&] { seen.emplace_back(cpu_target()); });
+  for (const std::string& target : seen) std::cout << "tested on " << target << std::endl;
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(cpu_target(), seen.front());
+  EXPECT_EQ(seen.back(), hwy::TargetName(HWY_STATIC_TARGET));
 }
 
 TEST(ReduceDeathTest, BrokenCallsStopBeforeMemoryIsTouched) {
