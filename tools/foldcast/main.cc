@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/config.h"
 #include "tools/foldcast/commands.h"
 
 namespace foldcast::tools {
@@ -18,6 +19,18 @@ std::vector<char*> without_separator(int argc, char** argv) {
     if (separator != words.end()) words.erase(separator);
   }
   return words;
+}
+
+/// CLI11 only says that a subcommand is required; a mistyped one deserves its name and the nearest.
+Status check_subcommand(const CLI::App& app, const std::string& program, const char* word) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : app.get_subcommands(nullptr)) names.push_back(subcommand->get_name());
+  if (word[0] == '-' || std::find(names.begin(), names.end(), word) != names.end()) return ok_status();
+  std::vector<std::string_view> views(names.begin(), names.end());
+  auto nearest = nearest_name(word, views);
+  return invalid_argument(
+      "unknown subcommand '" + std::string(word) + "'" +
+      (nearest ? "; did you mean '" + std::string(*nearest) + "'?" : "; see " + program + " --help"));
 }
 
 int run(int argc, char** argv) {
@@ -35,6 +48,13 @@ int run(int argc, char** argv) {
   add_explain(app);
   add_config(app);
   try {
+    if (argc > 1) {
+      if (Status status = check_subcommand(app, "foldcast", argv[1]); !status.ok()) fail("foldcast", status);
+    }
+    if (argc > 2 && std::string_view(argv[1]) == "lab") {
+      Status status = check_subcommand(*app.get_subcommand("lab"), "foldcast lab", argv[2]);
+      if (!status.ok()) fail("foldcast lab", status);
+    }
     auto words = without_separator(argc, argv);
     app.parse(static_cast<int>(words.size()), words.data());
     return 0;

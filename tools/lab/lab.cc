@@ -60,14 +60,18 @@ void kill_inhabitants(const LabState& state) {
     if (auto network = network_of(holder.pid)) networks.insert(*network);
   }
   for (const auto& [name, aggregator] : state.aggregators) spared.insert(aggregator.pid);
+  std::vector<ProcessIdentity> killed;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
     pid_t pid = std::atoi(entry.path().filename().c_str());
     if (pid <= 1 || spared.contains(pid)) continue;
     auto identity = identify(pid);
     auto network = network_of(pid);
-    if (identity && network && networks.contains(*network)) signal_if_alive(*identity, SIGKILL);
+    if (!identity || !network || !networks.contains(*network)) continue;
+    if (signal_if_alive(*identity, SIGKILL)) killed.push_back(*identity);
   }
+  Deadline deadline = Deadline::after(kHolderEndTime);
+  for (const ProcessIdentity& process : killed) wait_until_gone(process, deadline);
 }
 
 void end_jobs(const StateDirectory& directory) {

@@ -64,7 +64,9 @@ class Builder {
     for (const LabHost& rack : layout_.switches) {
       if (rack.uplink >= 0) add(rack, "up0");
     }
-    return run_batch("ip", lines, nullptr, deadline_).with_context("cannot make the links (the kernel needs veth)");
+    // From within the lab: without root we have no rights in the network that we were started in.
+    FOLDCAST_ASSIGN(Namespaces root, open_namespaces(holders_.at(layout_.switches.back().name), kNetworkOnly));
+    return run_batch("ip", lines, &root, deadline_).with_context("cannot make the links (the kernel needs veth)");
   }
 
   Status configure(const LabHost& host, const Batch& batch) {
