@@ -201,10 +201,11 @@ class SymbolicRun {
   Status output_fault(std::uint32_t rank, std::uint32_t cell, std::string_view what) const {
     const std::size_t row = row_of({Space::kOutput, 0, 1, 1});
     const std::uint32_t writer = writer_[rank][row * cells_.count() + cell];
-    const std::string who =
-        writer == Wiring::kNone ? fmt::format("rank {}, no step", rank) : describe(program_, {rank, writer});
-    return internal_error(fmt::format("{}: it is the last to write the output {}, where {}{}", who, cells_.name(cell),
-                                      what, in_place_ ? " (in place)" : ""));
+    const std::string place = fmt::format("the output {}{}", cells_.name(cell), in_place_ ? " (in place)" : "");
+    if (writer == Wiring::kNone)
+      return internal_error(fmt::format("rank {}: no step writes {}: {}", rank, place, what));
+    return internal_error(
+        fmt::format("{}: it is the last to write {}: {}", describe(program_, {rank, writer}), place, what));
   }
 
   const Program& program_;

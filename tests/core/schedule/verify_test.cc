@@ -77,7 +77,7 @@ TEST(Verify, CatchesEveryDroppedReduce) {
         if (whole.ranks[rank].steps[step].kind != StepKind::kReduce) continue;
         Program program = whole;
         edit(program, rank, [&](Edited& edited) { edited.drop(step); });
-        EXPECT_THAT(error_of(program), AllOf(HasSubstr("rank "), HasSubstr(", step "))) << algorithm.name;
+        EXPECT_THAT(error_of(program), HasSubstr("rank ")) << algorithm.name;
       }
     }
   }
@@ -237,8 +237,8 @@ TEST(Verify, CatchesAnOutputLeftUntouched) {
   Program program = build_program("", 1, [](Builder& builder) {
     builder.copy({Space::kOutput, 0, 2, 1}, {Space::kInput, 0, 2, 1});
   });
-  EXPECT_THAT(error_of(program),
-              AllOf(HasSubstr("rank 0, no step"), HasSubstr("from 1/2 to 1/1"), HasSubstr("nothing was written")));
+  EXPECT_THAT(error_of(program), AllOf(HasSubstr("rank 0: no step writes the output"), HasSubstr("from 1/2 to 1/1"),
+                                       HasSubstr("nothing was written")));
 }
 
 TEST(Verify, CatchesAMissingContribution) {
