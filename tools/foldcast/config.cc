@@ -57,7 +57,7 @@ std::string wrapped(std::string_view text, std::string_view indent) {
   return out + line + "\n";
 }
 
-std::string quoted(std::string_view value) { return value.empty() ? "(empty)" : std::string(value); }
+std::string or_empty(std::string_view value) { return value.empty() ? "(empty)" : std::string(value); }
 
 std::string as_text(const Config& config) {
   std::string text =
@@ -66,8 +66,8 @@ std::string as_text(const Config& config) {
   for (const ConfigEntry& entry : Config::entries()) {
     ConfigSource source = config.source(entry.key);
     std::string origin(source_name(source));
-    if (source != ConfigSource::kDefault) origin += fmt::format("; default: {}", quoted(entry.default_value));
-    text += fmt::format("{} = {}  ({})\n", variable_of(entry.key), quoted(shown_value(config, entry.key)), origin);
+    if (source != ConfigSource::kDefault) origin += fmt::format("; default: {}", or_empty(entry.default_value));
+    text += fmt::format("{} = {}  ({})\n", variable_of(entry.key), or_empty(shown_value(config, entry.key)), origin);
     text += wrapped(entry.documentation, "    ");
   }
   return text;

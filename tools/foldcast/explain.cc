@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tools/foldcast/commands.h"
 #include "tools/foldcast/perf_job.h"
@@ -21,29 +22,44 @@ std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// Prints every size's text on rank 0; returns the exit code.
-int explain(const PerfOptions& options) {
-  PerfJob job;
+struct Question {
+  std::uint64_t bytes;
+  Datatype dtype;
+  ReduceOp op;
+  PerfPath path;
+};
+
+std::vector<Question> questions_of(const PerfOptions& options) {
+  std::vector<Question> questions;
   for (Datatype dtype : options.datatypes) {
     for (ReduceOp op : options.ops) {
       for (const PerfSize& size : whole_elements(options.sizes, dtype)) {
-        for (PerfPath path : options.paths) {
-          job.use(path, plan_applies(options.plan, path) ? options.plan : std::string());
-          std::string text = job.comm().explain_all_reduce(
-              size.bytes / size_of(dtype), static_cast<foldcast_datatype_t>(dtype), static_cast<foldcast_op_t>(op));
-          if (job.rank() == 0) {
-            fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n");
-            std::fflush(stdout);
-          }
-          if (job.is_equal_everywhere(hash_of(text))) continue;
-          fmt::print(stderr,
-                     "foldcast explain: rank {} explains {} bytes {} {} unlike other ranks; their settings differ: "
-                     "compare foldcast config on all of them\n",
-                     job.rank(), size.bytes, to_string(dtype), to_string(op));
-          return kExitFailure;
-        }
+        for (PerfPath path : options.paths) questions.push_back({size.bytes, dtype, op, path});
       }
     }
+  }
+  return questions;
+}
+
+/// Prints the answers on rank 0; returns the exit code. Ends at the first one that is not the same on every rank.
+int explain(const PerfOptions& options) {
+  PerfJob job;
+  for (const Question& one : questions_of(options)) {
+    job.use(one.path, plan_applies(options.plan, one.path) ? options.plan : std::string());
+    std::string text =
+        job.comm().explain_all_reduce(one.bytes / size_of(one.dtype), static_cast<foldcast_datatype_t>(one.dtype),
+                                      static_cast<foldcast_op_t>(one.op));
+    if (job.rank() == 0) {
+      fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n");
+      std::fflush(stdout);
+    }
+    if (job.is_equal_everywhere(hash_of(text))) continue;
+    fmt::print(
+        stderr,
+        "foldcast explain: the ranks explain {} bytes {} {} differently (this is rank {}); their settings differ: "
+        "compare foldcast config on all of them\n",
+        one.bytes, to_string(one.dtype), to_string(one.op), job.rank());
+    return kExitFailure;
   }
   return 0;
 }

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tools/foldcast/commands.h"
 #include "tools/foldcast/perf_options.h"

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,7 +51,8 @@ std::string first_words(int fd) {
 }
 
 Result<int> wait_for(pid_t pid) {
-  UniqueFd fd(::pidfd_open(pid, 0));
+  // By number: glibc 2.36 declares the wrapper without C linkage.
+  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   Deadline deadline = Deadline::after(kPatience);
   int status = 0;
   bool timed_out = false;

@@ -187,9 +187,9 @@ bool PerfTable::has_ratio() const {
 }
 
 std::string PerfTable::headings() const {
-  std::string names = fmt::format("#{:35}", "");
-  std::string columns = fmt::format("#{:>9} {:>10} {:>8} {:>5}", "size", "count", "type", "redop");
-  std::string units = fmt::format("#{:>9} {:>10} {:>8} {:>5}", "(B)", "(elements)", "", "");
+  std::string names = fmt::format("#{:34}", "");
+  std::string columns = fmt::format("#{:>9} {:>9} {:>8} {:>5}", "size", "count", "type", "redop");
+  std::string units = fmt::format("#{:>9} {:>9} {:>8} {:>5}", "(B)", "(elems)", "", "");
   for (PerfPath path : paths_) {
     std::string block = fmt::format("  {:<{}} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>6}", "plan", plan_width_,
                                     "min", "median", "p99", "algbw", "busbw", "#wrong", "tx", "rx");
@@ -216,7 +216,7 @@ std::string PerfTable::cells(const PerfRecord& record) const {
 std::string PerfTable::row(std::span<const PerfRecord> records) const {
   const PerfRecord& first = records.front();
   std::string line =
-      fmt::format("{:>10} {:>10} {:>8} {:>5}", first.bytes, first.count, to_string(first.dtype), to_string(first.op));
+      fmt::format("{:>10} {:>9} {:>8} {:>5}", first.bytes, first.count, to_string(first.dtype), to_string(first.op));
   for (const PerfRecord& record : records) line += cells(record);
   if (has_ratio()) {
     std::optional<double> times = ratio(records);
