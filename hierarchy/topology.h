@@ -12,8 +12,8 @@ namespace foldcast::hierarchy {
 /// Where one rank runs: what ranks tell each other at set-up.
 struct HostIdentity {
   std::string hostname;
-  std::string kernel;       ///< boot id: equal for all that share the cores
-  std::string node;         ///< boot id, network namespace and shared-memory mount: equal for those that share memory
+  std::string kernel;  ///< boot id: equal for all that share the cores
+  std::string node;    ///< boot id, network namespace and shared-memory mount: equal for those that share memory
   std::int32_t pid = 0;
   std::uint32_t cores = 1;  ///< that this process may run on
   std::uint32_t numa_node = 0;
@@ -28,12 +28,12 @@ Result<HostIdentity> this_host(const std::string& hostname);
 
 /// Who shares a node. Nodes are numbered by their lowest rank; local ranks follow rank order.
 struct Layout {
-  std::vector<std::int32_t> node_of;                   ///< per rank
-  std::vector<std::int32_t> local_rank_of;             ///< per rank
-  std::vector<std::vector<std::int32_t>> nodes;        ///< ranks of each node
-  std::vector<std::string> hostnames;                  ///< per node
-  std::uint32_t ranks_per_kernel = 1;                  ///< most ranks that share one machine's cores
-  std::uint32_t cores = 1;                             ///< least cores any rank may run on
+  std::vector<std::int32_t> node_of;             ///< per rank
+  std::vector<std::int32_t> local_rank_of;       ///< per rank
+  std::vector<std::vector<std::int32_t>> nodes;  ///< ranks of each node
+  std::vector<std::string> hostnames;            ///< per node
+  std::uint32_t ranks_per_kernel = 1;            ///< most ranks that share one machine's cores
+  std::uint32_t cores = 1;                       ///< least cores any rank may run on
 
   std::size_t size() const { return node_of.size(); }
   std::size_t smallest_node() const;

@@ -17,7 +17,7 @@ enum class Flow : std::uint8_t {
 };
 
 /// One call cut into pieces that fit a slot. Shards are cut from the whole call, as schedules cut them; piece j holds,
-/// for each owner s, part j of shard s. So every piece gives every owner work, and owner's parts add up to its shard.
+/// for each owner s, part j of shard s: every piece gives every owner work, and an owner's parts add up to its shard.
 class PieceCut {
  public:
   PieceCut() = default;
