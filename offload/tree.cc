@@ -40,6 +40,12 @@ struct Draft {
     vertices[child].parent = parent;
     vertices[parent].children.push_back(child);
   }
+  std::int32_t find_root() const {
+    for (std::size_t i = 0; i < vertices.size(); ++i) {
+      if (vertices[i].used && vertices[i].parent == kNone) return static_cast<std::int32_t>(i);
+    }
+    return kNone;
+  }
   /// Hands the only child of `vertex` to its parent; a root can only give way to another vertex.
   bool prune(std::int32_t vertex) {
     auto& at = vertices[vertex];
@@ -227,13 +233,13 @@ Result<Tree> build_tree(const SwitchTopology& topology, const std::map<std::stri
   if (hosts.empty()) return invalid_argument("an aggregation tree needs at least one host");
   FOLDCAST_ASSIGN(auto draft, place_members(topology, aggregators, hosts));
   FOLDCAST_ASSIGN(auto root, join_parts(topology, draft));
+  // From the top, so that what is left of a chain is the aggregator closest to the members.
+  while (draft.prune(root)) root = draft.find_root();
   for (bool pruned = true; pruned;) {
     pruned = false;
     for (std::size_t i = 0; i < draft.vertices.size(); ++i) pruned |= draft.prune(static_cast<std::int32_t>(i));
   }
-  for (std::size_t i = 0; i < draft.vertices.size(); ++i) {
-    if (draft.vertices[i].used && draft.vertices[i].parent == kNone) root = static_cast<std::int32_t>(i);
-  }
+  root = draft.find_root();
   Tree tree;
   tree.parent_of_member.resize(hosts.size());
   tree.hosts.assign(hosts.begin(), hosts.end());
