@@ -206,7 +206,7 @@ TEST(Store, AFullStoreSaysSo) {
       EXPECT_TRUE(store.set("block 0", "small").ok());  // replacing frees
       EXPECT_TRUE(store.set("another", block).ok());
     }
-    EXPECT_TRUE(store.gather("end", everyone(2), "", Deadline::after(20s)).ok());
+    EXPECT_TRUE(store.gather("end", everyone(2), "", Deadline::after(90s)).ok());
   });
 }
 
@@ -412,7 +412,7 @@ TEST(Store, ARankThatDoesNotReadIsExpelledByName) {
   StoreMessage get{.verb = StoreVerb::kGet, .time_ms = 1000};
   get.name = "big";
   for (int i = 0; i < 12; ++i) ASSERT_TRUE(raw.channel->send(encode(get)).ok());
-  auto limit = Deadline::after(10s);
+  auto limit = Deadline::after(60s);
   while (!(*zero)->failed_peer() && !limit.passed()) std::this_thread::sleep_for(5ms);
   auto failed = (*zero)->failed_peer();
   ASSERT_TRUE(failed.has_value());
