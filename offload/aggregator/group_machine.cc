@@ -110,7 +110,8 @@ void GroupMachine::all_joined() {
   join.kind = ChildKind::kAggregator;
   join.index = vertex_;
   join.vertex = tree_.vertices[vertex_].parent;
-  join.timeout_ms = timeout_ms_;
+  // Less patience the higher up: the root, which knows best who is missing, gives up first and tells the others.
+  join.timeout_ms = std::max(1u, timeout_ms_ / 4 * 3);
   join.window = window_;
   join.fragment = fragment_;
   join.caps = caps_;

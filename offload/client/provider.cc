@@ -85,13 +85,15 @@ Join join_frame(const JoinRequest& request, const std::string& address) {
   return join;
 }
 
-/// Waits on the control connection until the membership is granted or refused.
-Status await_grant(bootstrap::Channel& channel, Membership& membership, Deadline deadline) {
+/// Waits on the control connection until the membership is granted or refused. What the aggregator says names it
+/// already.
+Status await_grant(bootstrap::Channel& channel, const std::string& aggregator, Membership& membership,
+                   Deadline deadline) {
   while (!membership.grant() && !membership.ended()) {
     auto bytes = channel.receive(deadline);
-    if (!bytes.ok()) return bytes.status();
+    if (!bytes.ok()) return bytes.status().with_context(aggregator);
     auto frame = decode(*bytes);
-    if (!frame.ok()) return frame.status();
+    if (!frame.ok()) return frame.status().with_context(aggregator);
     membership.on_frame(*frame, std::chrono::steady_clock::now());
   }
   return membership.failure();
@@ -122,8 +124,8 @@ Result<std::unique_ptr<OffloadGroup>> AggregatorProvider::join(const JoinRequest
   setup.membership.emplace(request.group, setup.aggregator, std::chrono::steady_clock::now());
   Status status = setup.channel->send(encode(join_frame(request, setup.plane->transport().address())));
   if (status.ok()) status = setup.channel->flush(deadline);
-  if (status.ok()) status = await_grant(*setup.channel, *setup.membership, deadline);
   if (!status.ok()) return status.with_context(setup.aggregator);
+  FOLDCAST_RETURN_IF_ERROR(await_grant(*setup.channel, setup.aggregator, *setup.membership, deadline));
   FOLDCAST_ASSIGN(auto group, AggregatorGroup::create(std::move(setup)));
   return std::unique_ptr<OffloadGroup>(std::move(group));
 }
