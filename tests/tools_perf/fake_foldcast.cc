@@ -21,7 +21,6 @@ namespace foldcast::tools::testing {
 namespace {
 
 constexpr std::size_t kRoom = 2u << 20;  // of one rank's contribution
-constexpr auto kTimeout = std::chrono::seconds(2);
 
 /// In shared memory.
 struct Shared {
@@ -43,7 +42,7 @@ bool meet() {
     shared->round = round + 1;
     return true;
   }
-  auto end = std::chrono::steady_clock::now() + kTimeout;
+  auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(shared->behaviour.timeout_s);
   while (shared->round == round) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(20));

@@ -23,6 +23,7 @@ struct FakeBehaviour {
   /// This rank is killed in its n-th call.
   int kill_rank = -1;
   int kill_call = 0;
+  double timeout_s = 20;        ///< until a rank that does not come is reported
   double host_us_per_byte = 0;  ///< time added to each call
   double offload_us = 0;
 };

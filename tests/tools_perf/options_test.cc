@@ -131,6 +131,17 @@ TEST(Workload, NamesTheLineThatIsWrong) {
   EXPECT_THAT(parse_workload("w", "# nothing\n").status().message(), HasSubstr("no sizes"));
 }
 
+TEST(Settings, AreWhatTheFlagsDoNotSay) {
+  Config config = Config::from({{"FOLDCAST_PATH", "host"}, {"FOLDCAST_PLAN", "ring"}}).value();
+  PerfFlags flags = with_settings({}, config);
+  EXPECT_EQ(flags.paths, "host");
+  EXPECT_EQ(flags.plan, "ring");
+  flags.paths = "auto";
+  flags.plan = "tree";
+  EXPECT_EQ(with_settings(flags, config).paths, "auto");
+  EXPECT_EQ(with_settings(flags, config).plan, "tree");
+}
+
 TEST(Plan, AppliesToThePathsThatHaveIt) {
   EXPECT_TRUE(plan_applies("ring", PerfPath::kHost));
   EXPECT_TRUE(plan_applies("double_tree", PerfPath::kHost));

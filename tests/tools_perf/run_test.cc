@@ -178,7 +178,7 @@ TEST_F(RunTest, WhatIsUnsupportedEndsTheRunBeforeMeasuring) {
 TEST_F(RunTest, AKilledRankEndsTheOthersWithOneLine) {
   for (int victim : {0, 2}) {
     std::filesystem::remove(directory_ / "err");
-    int code = run({.ranks = 3, .kill_rank = victim, .kill_call = 30});
+    int code = run({.ranks = 3, .kill_rank = victim, .kill_call = 30, .timeout_s = 2});
     EXPECT_EQ(code, victim == 0 ? 128 + 9 : 1);
     EXPECT_EQ(others_, 2);
     EXPECT_THAT(text("err"), HasSubstr("foldcast perf: peer failed: a rank of the fake is gone\n"));

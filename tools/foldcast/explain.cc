@@ -75,12 +75,14 @@ void add_explain(CLI::App& app) {
   command->add_option("-d,--datatype", flags->datatypes, "Datatypes, separated by commas, or all")
       ->capture_default_str();
   command->add_option("-o,--op", flags->ops, "Reductions, separated by commas, or all")->capture_default_str();
-  command->add_option("--path", flags->paths, "As if only this path was allowed: offload, host; auto: both")
-      ->capture_default_str();
+  command->add_option("--path", flags->paths,
+                      "As if only this path was allowed: offload, host; auto: both (default: FOLDCAST_PATH)");
   command->add_option("--plan", flags->plan, "As if this plan was forced");
   command->callback([flags] {
     flags->max_bytes = flags->min_bytes;
-    Result<PerfOptions> options = validate(*flags);
+    Result<Config> config = Config::from_environment();
+    if (!config.ok()) fail("foldcast explain", config.status());
+    Result<PerfOptions> options = validate(with_settings(*flags, *config));
     if (!options.ok()) fail("foldcast explain", options.status());
     int code = kExitFailure;
     try {

@@ -39,15 +39,17 @@ void add_perf(CLI::App& app) {
   perf->add_option("-z,--blocking", *blocking, "A barrier after every timed call (1) or not (0, the default)")
       ->expected(0, 1);
   perf->add_flag("--in-place", flags->in_place, "Time in-place calls (the check does both)");
-  perf->add_option("--path", flags->paths, "Paths to compare, separated by commas: offload, host, auto")
-      ->capture_default_str();
-  perf->add_option("--plan", flags->plan, "Force a plan by name, on the paths that have it");
+  perf->add_option("--path", flags->paths,
+                   "Paths to compare, separated by commas: offload, host, auto (default: FOLDCAST_PATH)");
+  perf->add_option("--plan", flags->plan, "Force a plan by name, on the paths that have it (default: FOLDCAST_PLAN)");
   perf->add_option("-J,--json", flags->json, "Write the records there");
   perf->add_option("--plot", flags->plot, "Draw them there, as SVG (needs gnuplot)");
   perf->callback([perf, flags, blocking] {
     if (perf->count("-z") > 0)
       flags->blocking = blocking->empty() || blocking->front().empty() ? "1" : blocking->front();
-    Result<PerfOptions> options = validate(*flags);
+    Result<Config> config = Config::from_environment();
+    if (!config.ok()) fail("foldcast perf", config.status());
+    Result<PerfOptions> options = validate(with_settings(*flags, *config));
     if (!options.ok()) fail("foldcast perf", options.status());
     finish(run_perf(*options, stdout));
   });

@@ -134,8 +134,7 @@ Result<std::vector<PerfSize>> sizes_of(const Sweep& sweep) {
     if (sweep.step != 0) {
       bytes += sweep.step;
     } else {
-      bytes =
-          bytes == 0 ? 8 : bytes * sweep.factor;  // bounded by kMaxBytes x 10^9? no: parse limits keep it under 2^64
+      bytes = bytes == 0 ? 8 : bytes * sweep.factor;
     }
   }
   return sizes;
@@ -238,6 +237,12 @@ std::vector<PerfSize> whole_elements(const std::vector<PerfSize>& sizes, Datatyp
   return whole;
 }
 
+PerfFlags with_settings(PerfFlags flags, const Config& config) {
+  if (flags.paths.empty()) flags.paths = config.path;
+  if (flags.plan.empty()) flags.plan = config.plan;
+  return flags;
+}
+
 Result<PerfOptions> validate(const PerfFlags& flags) {
   if (flags.collective != "all_reduce") {
     return invalid_argument(fmt::format("{}: unknown collective; give all_reduce", flags.collective));
@@ -260,8 +265,8 @@ Result<PerfOptions> validate(const PerfFlags& flags) {
   FOLDCAST_ASSIGN(options.blocking, parse_switch("-z", flags.blocking));
   FOLDCAST_ASSIGN(options.datatypes, parse_datatypes(flags.datatypes));
   FOLDCAST_ASSIGN(options.ops, parse_ops(flags.ops));
-  FOLDCAST_ASSIGN(options.paths,
-                  parse_list<PerfPath>("--path", flags.paths, path_from_string, "offload, host, auto or a list"));
+  FOLDCAST_ASSIGN(options.paths, parse_list<PerfPath>("--path", flags.paths.empty() ? "auto" : flags.paths,
+                                                      path_from_string, "offload, host, auto or a list"));
   options.plan = flags.plan;
   options.in_place = flags.in_place;
   options.sizes_from = flags.sizes_from;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/config.h"
 #include "core/base/datatype.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
@@ -29,8 +30,8 @@ struct PerfFlags {
   std::string ops = "sum";
   std::string check = "1";
   std::string blocking = "0";
-  std::string paths = "auto";
-  std::string plan;
+  std::string paths;  ///< empty: FOLDCAST_PATH
+  std::string plan;   ///< empty: FOLDCAST_PLAN
   std::string sizes_from;
   std::string json;
   std::string plot;
@@ -62,6 +63,9 @@ struct PerfOptions {
   std::string json;
   std::string plot;
 };
+
+/// The path and plan that the settings name, where the flags do not: a call is measured as the job would make it.
+PerfFlags with_settings(PerfFlags flags, const Config& config);
 
 /// kInvalidArgument or kUnavailable with one line that names the flag, its value and what is expected.
 Result<PerfOptions> validate(const PerfFlags& flags);

@@ -127,8 +127,8 @@ std::string wire_panel(const std::vector<Series>& list) {
   std::string text = "set title 'Bytes sent by the busiest node, per call'\nset ylabel 'bytes sent'\n";
   if (!any) {
     return text +
-           "set label 1 'nothing crossed the network' at graph 0.5,0.5 center\nset logscale y\nset yrange [1:1e6]\n"
-           "unset format\nplot 1/0 notitle\n";
+           "set label 1 'nothing crossed the network' at graph 0.5,0.5 center\nset yrange [0:1]\n"
+           "unset ytics\nplot 1/0 notitle\n";
   }
   // A zero has no logarithm: such a point is left out.
   return text + "set logscale y\nset format y '10^{%T}'\n" + lines(list, "1:($6>0?$6:1/0)") +
