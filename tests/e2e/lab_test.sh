@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# One scenario in an emulated cluster: lab_test.sh SCENARIO DIRECTORY_OF_THE_PROGRAMS. Ends with 77 where no lab can be.
+set -uo pipefail
+
+scenario=$1
+programs=$2
+export PATH="$programs:$PATH"
+lab="e2e-$scenario-$$"
+work=$(mktemp -d)
+trap 'foldcast lab down --name "$lab" >/dev/null 2>&1; rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+up() {
+  local said
+  if ! said=$(foldcast lab up --name "$lab" "$@" 2>&1); then
+    # A machine that allows no namespaces is a reason to skip; anything else is a failure.
+    if [[ $said == *permi* || $said == *namespace* || $said == *"not found"* ]]; then
+      echo "SKIPPED: $said"
+      exit 77
+    fi
+    fail "lab up: $said"
+  fi
+}
+
+run() { foldcast lab run --name "$lab" -t 120 -- "$@"; }
+
+# All records must be right; those asked to be offloaded must have been, with the number of nodes the lab has.
+check_json() {
+  python3 - "$work/r.json" "$@" <<'PY'
+import json, sys
+records = json.load(open(sys.argv[1]))
+nodes, offloaded = int(sys.argv[2]), sys.argv[3] == "offloaded"
+assert records, "no records"
+wrong = [r for r in records if r["wrong"] != 0]
+assert not wrong, f"wrong results: {wrong}"
+assert all(r["nnodes"] == nodes for r in records), "nodes"
+paths = {r["path"] for r in records}
+assert ("offload" in paths) == offloaded, f"paths {paths}"
+assert "host" in paths, f"paths {paths}"
+big = [r for r in records if r["bytes"] >= 1 << 20]
+for r in big:
+    bound = r["bytes"] if r["path"] == "offload" else 2 * (nodes - 1) / nodes * r["bytes"]
+    # Not a speed test: the bytes say which algorithm ran.
+    assert bound * 0.98 < r["wire_tx_bytes"] < bound * 1.25 + 65536, f"bytes on the wire: {r}"
+PY
+}
+
+measure() {
+  run foldcast perf all_reduce -n 3 -w 1 -c 1 --path offload,host -J "$work/r.json" "$@" >"$work/table" 2>"$work/errors" ||
+    fail "perf ended with $?: $(tail -n 5 "$work/errors" "$work/table")"
+}
+
+case $scenario in
+  both_paths)
+    up --nodes 8 --racks 2 --rate 200mbit
+    measure -b 8 -e 1M -f 32 -d float32
+    check_json 8 offloaded || fail "records"
+    measure -b 64K -e 64K -d bfloat16 -o avg
+    check_json 8 offloaded || fail "bfloat16"
+    ;;
+  ranks_per_node)
+    up --nodes 4 --racks 2 --rate 200mbit --ranks-per-node 2
+    measure -b 4 -e 1M -f 64 -d int32 -o max
+    check_json 4 offloaded || fail "records"
+    ;;
+  odd_nodes)
+    up --nodes 5 --racks 2 --rate 200mbit
+    measure -b 20 -e 1300K -f 64 -d float64
+    check_json 5 offloaded || fail "records"
+    ;;
+  rack_only)
+    up --nodes 4 --racks 2 --rate 200mbit --aggregators rack
+    measure -b 1K -e 1M -f 32
+    check_json 4 offloaded || fail "records"
+    ;;
+  explain)
+    up --nodes 2 --racks 2 --rate 200mbit
+    run foldcast explain all_reduce -b 16M >"$work/two" || fail "explain"
+    grep -q "^chosen: .*path host" "$work/two" || fail "2 nodes, 16 MiB: $(cat "$work/two")"
+    foldcast lab down --name "$lab" || fail "down"
+    up --nodes 8 --racks 2 --rate 200mbit
+    run foldcast explain all_reduce -b 16M >"$work/eight" || fail "explain"
+    grep -q "^chosen: .*path offload" "$work/eight" || fail "8 nodes, 16 MiB: $(cat "$work/eight")"
+    grep -q "^ring .*ms" "$work/eight" || fail "no prices: $(cat "$work/eight")"
+    ;;
+  refused)
+    # One aggregator of three is gone before the job starts: everybody takes the host path, and is told why.
+    up --nodes 4 --racks 2 --rate 200mbit
+    pid=$(foldcast lab status --name "$lab" | sed -n 's/.*rack1.*pid \([0-9]*\).*/\1/p' | head -n 1)
+    [[ -n $pid ]] || fail "no pid of rack1 in: $(foldcast lab status --name "$lab")"
+    kill -9 "$pid"
+    run foldcast explain all_reduce -b 1M >"$work/text" 2>"$work/errors" || fail "explain: $(cat "$work/errors")"
+    grep -q "path host" "$work/text" || fail "$(cat "$work/text")"
+    grep -q "tree: none (.*rack1" "$work/text" || fail "no reason: $(cat "$work/text")"
+    ;;
+  killed_rank)
+    up --nodes 4 --racks 2 --rate 200mbit
+    run foldcast perf all_reduce -b 4M -e 4M -n 400 -w 1 -c 0 --path host >"$work/table" 2>"$work/errors" &
+    job=$!
+    for _ in $(seq 100); do
+      victim=$(pgrep -f "foldcast perf all_reduce -b 4M -e 4M -n 400" | while read -r p; do
+        grep -qz '^FOLDCAST_RANK=2$' "/proc/$p/environ" 2>/dev/null && [[ $(cat "/proc/$p/comm") == foldcast ]] && echo "$p"
+      done | head -n 1)
+      [[ -n $victim ]] && break
+      sleep 0.1
+    done
+    [[ -n $victim ]] || fail "rank 2 did not start"
+    sleep 4
+    kill -9 "$victim" || fail "rank 2 ended by itself: $(cat "$work/errors")"
+    begin=$(date +%s%N)
+    wait "$job"
+    code=$?
+    took=$((($(date +%s%N) - begin) / 1000000))
+    [[ $code -ne 0 ]] || fail "the job succeeded"
+    [[ $took -lt 4000 ]] || fail "ended only after $took ms"
+    grep -q "rank 2" "$work/errors" || fail "nobody names rank 2: $(cat "$work/errors")"
+    ;;
+  *) fail "unknown scenario $scenario" ;;
+esac
+
+foldcast lab down --name "$lab" || fail "down"
+! foldcast lab status --name "$lab" >/dev/null 2>&1 || fail "the lab is still there"
+echo "PASSED: $scenario"
