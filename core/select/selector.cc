@@ -70,6 +70,11 @@ void Selector::set_model(LinkModel model) {
   chosen_.clear();
 }
 
+void Selector::set_policy(PathPolicy policy) {
+  policy_ = policy;
+  chosen_.clear();
+}
+
 Status Selector::force(Forced forced) {
   if (!forced.plan.empty() && layout_.nodes.size() > 1) {
     const auto all = hierarchy::compositions_of(layout_);

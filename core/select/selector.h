@@ -45,7 +45,7 @@ class Selector {
 
   void set_model(LinkModel model);
   const LinkModel& model() const { return estimator_.model(); }
-  void set_policy(PathPolicy policy) { policy_ = policy; }
+  void set_policy(PathPolicy policy);
   PathPolicy policy() const { return policy_; }
   /// kInvalidArgument naming what there is, when no composition of the layout has that name.
   Status force(Forced forced);

@@ -60,7 +60,7 @@ TEST(Communicator, EveryPlanEverySizeInAndOutOfPlace) {
       }
       const std::uint64_t n = nodes.size();
       for (const auto& plan : plans) {
-        ASSERT_TRUE(world.selector().force({.plan = plan}).ok());
+        ASSERT_TRUE(world.selector().force({plan, 0, 0}).ok());
         for (std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, std::uint64_t{1009}, std::uint64_t{70001}}) {
           check_int32(world, rank, count, false);
           check_int32(world, rank, count, true);
@@ -154,7 +154,7 @@ TEST(Communicator, MismatchIsReportedNotRun) {
     Job job{uniform_nodes(2, 1), kQuick};
     std::atomic<int> reported = 0;
     job.run([&](WorldCommunicator& world, int rank) {
-      ASSERT_TRUE(world.selector().force({.plan = plan}).ok());
+      ASSERT_TRUE(world.selector().force({plan, 0, 0}).ok());
       std::vector<float> buffer(100, 1.0f);
       const Status status = all_reduce(world, buffer.data(), buffer.data(), rank == 0 ? 100 : 98, Datatype::kFloat32,
                                        ReduceOp::kSum);

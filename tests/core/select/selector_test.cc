@@ -62,16 +62,21 @@ TEST(Selector, PoliciesAndForcedPlans) {
   const Layout layout = Layout::uniform(4, 2);
   Selector selector(layout, 1, shaped_links());
   selector.set_policy(PathPolicy::kHost);
-  ASSERT_TRUE(selector.force({.plan = "double_tree"}).ok());
+  ASSERT_TRUE(selector.force({"double_tree", 0, 0}).ok());
   auto plan = selector.plan_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ((*plan)->path, Path::kHost);
   EXPECT_NE((*plan)->name.find("double_tree"), std::string::npos);
-  ASSERT_TRUE(selector.force({.plan = "node+ring"}).ok());
+  ASSERT_TRUE(selector.force({"node+ring", 0, 0}).ok());
   plan = selector.plan_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ((*plan)->name, "node+ring");
-  const Status unknown = selector.force({.plan = "rong"});
+  ASSERT_TRUE(selector.force({}).ok());
+  selector.set_policy(PathPolicy::kOffload);  // must not meet the plan that was kept for the old policy
+  plan = selector.plan_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ((*plan)->path, Path::kOffload);
+  const Status unknown = selector.force({"rong", 0, 0});
   EXPECT_EQ(unknown.code(), Code::kInvalidArgument);
   EXPECT_NE(unknown.message().find("halving_doubling"), std::string::npos);
 }
