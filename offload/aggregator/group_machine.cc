@@ -141,7 +141,11 @@ void GroupMachine::on_frame(std::int32_t party, const ControlFrame& frame, Time 
   } else {
     children_[party].heard = now;
   }
-  if (const auto* error = std::get_if<Error>(&frame)) return fail(Status(error->code, error->reason));
+  if (const auto* error = std::get_if<Error>(&frame)) {
+    // An aggregator's reason names whom it is about; a member's is about itself.
+    const bool from_member = party != kParent && children_[party].kind == ChildKind::kMember;
+    return fail(Status(error->code, from_member ? party_name(party) + ": " + error->reason : error->reason));
+  }
   if (const auto* bye = std::get_if<Farewell>(&frame)) return fail(peer_failed(party_name(party) + ": " + bye->reason));
   if (party == kParent) {
     const auto* grant = std::get_if<Grant>(&frame);

@@ -67,8 +67,9 @@ AggregatorGroup::~AggregatorGroup() {
   if (!machine_.idle() || !machine_.failure().ok()) plane_->transport().cancel(lane_.group);
   plane_->detach(port_);
   if (ticket_ == 0) return;
-  keeper_->release(ticket_, in_order ? ControlFrame(Leave{lane_.group})
-                                     : ControlFrame(Error{lane_.group, Code::kAborted, "a member gave the group up"}));
+  keeper_->release(ticket_, in_order
+                                ? ControlFrame(Leave{lane_.group})
+                                : ControlFrame(Error{lane_.group, Code::kAborted, "left in the middle of a call"}));
 }
 
 Posted AggregatorGroup::post(const EngineCall& call, std::uint64_t cookie) {

@@ -174,6 +174,7 @@ TEST(Faults, MemberGoneMidCallIsNamedToAllOthers) {
     (*group)->post(all_reduce(Datatype::kFloat32, ReduceOp::kSum, 5000, values.data(), values.data()), 1);
     const auto start = std::chrono::steady_clock::now();
     const auto completion = await(**group);
+    EXPECT_THAT(completion.status.message(), HasSubstr("member 3 (host3)"));
     EXPECT_FALSE(completion.status.ok());
     EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
   });
