@@ -112,9 +112,13 @@ void Fabric::run(const Body& body) const {
 }
 
 void Fabric::run_joined(const GroupBody& body) const {
+  std::atomic<std::size_t> answered{0};
   run([&](std::int32_t member, OffloadProvider& provider) {
     auto group = provider.join(request(member));
+    ++answered;
     ASSERT_TRUE(group.ok()) << "member " << member << ": " << group.status().to_string();
+    // As a communicator does: nobody calls before all are in. Every join answers by its own deadline.
+    while (answered.load() < size()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     body(member, **group);
   });
 }

@@ -53,10 +53,10 @@ class Fabric {
   void replace_factory(std::size_t vertex, TransportFactory factory) { special_[vertex] = std::move(factory); }
 
   JoinRequest request(std::int32_t member, std::uint32_t group = kGroupBit | 1) const;
-  /// `body` once per member, each on a thread with its own provider; all are joined before it returns.
+  /// `body` once per member, each on a thread with its own provider.
   using Body = std::function<void(std::int32_t member, OffloadProvider& provider)>;
   void run(const Body& body) const;
-  /// run() with a joined group; a refusal fails the test.
+  /// run() with a joined group, after all have joined; a refusal fails the test.
   using GroupBody = std::function<void(std::int32_t member, OffloadGroup& group)>;
   void run_joined(const GroupBody& body) const;
 
