@@ -96,16 +96,17 @@ class Builder {
     return fmt::format("link set dev {0} addrgenmode none\nlink set dev {0} up\n", device);
   }
 
-  /// TCP hands the device single frames, not trains of them: the counters then count every frame's headers, as a wire
-  /// carries them, and a small message waits behind one frame, not behind 64 KiB.
-  static std::string send_single_frames(std::string_view device) {
-    return fmt::format("link set dev {} gso_max_segs 1\n", device);
+  /// TCP hands the device trains of at most four frames. Longer ones make a small message wait behind 64 KiB and pass a
+  /// token bucket in jerks; single ones keep two cores so busy with frames that the processors are measured, not the
+  /// links. A train's headers count once at the interface: counters are low by up to 0.6 %.
+  static std::string send_short_trains(std::string_view device) {
+    return fmt::format("link set dev {} gso_max_segs 4\n", device);
   }
 
   Batch node_batch(const LabHost& node) const {
     Batch batch;
     batch.ip = fmt::format("link set dev lo up\naddr add {}{} dev eth0\n", node.address, kSubnetPrefix);
-    batch.ip += send_single_frames("eth0") + bring_up("eth0") + neighbours(node, "eth0");
+    batch.ip += send_short_trains("eth0") + bring_up("eth0") + neighbours(node, "eth0");
     batch.tc = shaping("eth0", spec_.rate, spec_.mtu);
     return batch;
   }
@@ -129,7 +130,7 @@ class Builder {
     }
     if (self.uplink >= 0) attach("up0", spec_.uplink_rate());
     batch.ip += fmt::format("addr add {}{} dev br0\n", self.address, kSubnetPrefix);
-    batch.ip += send_single_frames("br0") + bring_up("br0") + neighbours(self, "br0");
+    batch.ip += send_short_trains("br0") + bring_up("br0") + neighbours(self, "br0");
     for (const auto* hosts : {&layout_.nodes, &layout_.switches}) {
       for (const LabHost& host : *hosts) batch.bridge += forwarding_entry(self, host);
     }
