@@ -71,8 +71,9 @@ Result<schedule::Schedule> compose(const Layout& layout, const Composition& comp
   }
   const std::uint32_t shards = composition.shards;
   if (shards < 1 || shards > layout.smallest_node()) {
-    return invalid_argument("a plan with " + std::to_string(shards) + " shards needs as many ranks on every node; the " +
-                            "smallest has " + std::to_string(layout.smallest_node()));
+    return invalid_argument("a plan with " + std::to_string(shards) +
+                            " shards needs as many ranks on every node; the " + "smallest has " +
+                            std::to_string(layout.smallest_node()));
   }
   const bool shares_node = layout.nodes[node].size() > 1;
   const auto local = static_cast<std::uint32_t>(layout.local_rank_of[rank]);

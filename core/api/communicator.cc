@@ -55,8 +55,8 @@ Status validate(const CollectiveCall& call) {
   if (!is_valid(call.op)) return invalid_argument(fmt::format("unknown op {}", static_cast<int>(call.op)));
   if (call.count == 0) return ok_status();
   if (call.count > UINT64_MAX / 2 / size_of(call.dtype)) {
-    return invalid_argument(fmt::format("a count of {} x {} does not fit an address space", call.count,
-                                        to_string(call.dtype)));
+    return invalid_argument(
+        fmt::format("a count of {} x {} does not fit an address space", call.count, to_string(call.dtype)));
   }
   if (call.recv == nullptr) return invalid_argument("the receive buffer is NULL and the count is not 0");
   if (call.send == nullptr) return invalid_argument("the send buffer is NULL and the count is not 0");
@@ -91,8 +91,7 @@ Result<std::unique_ptr<WorldCommunicator>> WorldCommunicator::create(Config conf
   world->selector_ = std::make_unique<select::Selector>(c.layout(), c.rank(), world->model_);
   FOLDCAST_RETURN_IF_ERROR(world->calibrate());
   world->selector_->set_policy(policy);
-  FOLDCAST_RETURN_IF_ERROR(
-      world->selector_->force({c.config().plan, c.config().fragment_bytes, c.config().depth}));
+  FOLDCAST_RETURN_IF_ERROR(world->selector_->force({c.config().plan, c.config().fragment_bytes, c.config().depth}));
   return world;
 }
 
@@ -201,7 +200,7 @@ Result<double> WorldCommunicator::timed_call(const hierarchy::Composition& compo
   binding.signature = {Collective::kAllReduce, Datatype::kUint8, ReduceOp::kMax, 0, 0, bytes};
   binding.sequence = ++sequence_;
   const auto begin = std::chrono::steady_clock::now();
-  FOLDCAST_ASSIGN(runtime::Execution* execution, context_->executor().launch(endpoints_, *plan, binding));
+  FOLDCAST_ASSIGN(runtime::Execution * execution, context_->executor().launch(endpoints_, *plan, binding));
   FOLDCAST_RETURN_IF_ERROR(finish(execution));
   double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
 

@@ -25,8 +25,8 @@ struct CollectiveCall {
 /// One thread at a time.
 class WorldCommunicator {
  public:
-  /// Collective. Joins the job, the node's shared memory and (where configured, by all or none) an aggregation tree, and
-  /// measures the links.
+  /// Collective. Joins the job, the node's shared memory and (where configured, by all or none) an aggregation tree,
+  /// and measures the links.
   static Result<std::unique_ptr<WorldCommunicator>> create(Config config, const bootstrap::LaunchInfo& launch,
                                                            const runtime::TransportFactory& make_transport);
   ~WorldCommunicator();

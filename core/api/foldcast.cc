@@ -80,8 +80,7 @@ Status init(foldcast_comm_t* comm) {
   if (launch.rank == 0) {
     for (const auto& warning : config.warnings()) foldcast::log().warn("{}", warning);
   }
-  FOLDCAST_ASSIGN(auto world,
-                  foldcast::api::WorldCommunicator::create(std::move(config), launch, transport_factory()));
+  FOLDCAST_ASSIGN(auto world, foldcast::api::WorldCommunicator::create(std::move(config), launch, transport_factory()));
   *comm = new foldcast_comm{std::move(world)};
   return foldcast::ok_status();
 }
@@ -201,9 +200,8 @@ foldcast_result_t foldcast_comm_node_count(foldcast_comm_t comm, int* nodes) {
 
 foldcast_result_t foldcast_comm_node(foldcast_comm_t comm, int* node) {
   return guarded([&] {
-    return get(comm, node, [](foldcast_comm_t c) {
-      return c->world->context().layout().node_of[c->world->context().rank()];
-    });
+    return get(comm, node,
+               [](foldcast_comm_t c) { return c->world->context().layout().node_of[c->world->context().rank()]; });
   });
 }
 
@@ -211,10 +209,17 @@ foldcast_result_t foldcast_comm_set_path(foldcast_comm_t comm, foldcast_path_t p
   return guarded([&]() -> Status {
     FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
     switch (path) {
-      case FOLDCAST_PATH_AUTO: comm->world->selector().set_policy(foldcast::select::PathPolicy::kAuto); break;
-      case FOLDCAST_PATH_OFFLOAD: comm->world->selector().set_policy(foldcast::select::PathPolicy::kOffload); break;
-      case FOLDCAST_PATH_HOST: comm->world->selector().set_policy(foldcast::select::PathPolicy::kHost); break;
-      default: return foldcast::invalid_argument("unknown path " + std::to_string(static_cast<int>(path)));
+      case FOLDCAST_PATH_AUTO:
+        comm->world->selector().set_policy(foldcast::select::PathPolicy::kAuto);
+        break;
+      case FOLDCAST_PATH_OFFLOAD:
+        comm->world->selector().set_policy(foldcast::select::PathPolicy::kOffload);
+        break;
+      case FOLDCAST_PATH_HOST:
+        comm->world->selector().set_policy(foldcast::select::PathPolicy::kHost);
+        break;
+      default:
+        return foldcast::invalid_argument("unknown path " + std::to_string(static_cast<int>(path)));
     }
     return foldcast::ok_status();
   });

@@ -3,8 +3,8 @@
  * Conventions. Counts are elements, not bytes, and 64-bit. All ranks of a communicator make the same calls in the same
  * order with the same count, datatype and op; a difference is reported as FOLDCAST_MISMATCH on every path. A function
  * returns FOLDCAST_SUCCESS or an error whose one-line explanation foldcast_last_error() gives to the calling thread.
- * After FOLDCAST_PEER_FAILED, FOLDCAST_TIMED_OUT or FOLDCAST_MISMATCH the communicator is broken: its later calls return
- * FOLDCAST_ABORTED, and it can only be destroyed. A communicator is used by one thread at a time. */
+ * After FOLDCAST_PEER_FAILED, FOLDCAST_TIMED_OUT or FOLDCAST_MISMATCH the communicator is broken: its later calls
+ * return FOLDCAST_ABORTED, and it can only be destroyed. A communicator is used by one thread at a time. */
 #ifndef FOLDCAST_H_
 #define FOLDCAST_H_
 
@@ -63,8 +63,8 @@ typedef enum foldcast_op {
   FOLDCAST_AVG = 4
 } foldcast_op_t;
 
-/* Which way a communicator's calls may go. AUTO: whatever is priced cheaper. OFFLOAD: through the aggregation tree where
- * one was joined, else (counted and logged) on the hosts. HOST: never through a tree. */
+/* Which way a communicator's calls may go. AUTO: whatever is priced cheaper. OFFLOAD: through the aggregation tree
+ * where one was joined, else (counted and logged) on the hosts. HOST: never through a tree. */
 typedef enum foldcast_path {
   FOLDCAST_PATH_AUTO = 0,
   FOLDCAST_PATH_OFFLOAD = 1,
@@ -87,9 +87,9 @@ FOLDCAST_API size_t foldcast_datatype_size(foldcast_datatype_t dtype);
 /* What the calling thread's last failed call had to say; "" when none failed. Valid until its next call. */
 FOLDCAST_API const char* foldcast_last_error(void);
 
-/* Joins the job: rank, size and rendezvous come from the launch environment (FOLDCAST_RANK/SIZE/STORE, else torchrun, Open MPI,
- * PMI, Slurm, else a job of one). Collective over all ranks; returns when all are connected or the set-up time-out
- * (FOLDCAST_SETUP_TIMEOUT) has passed. */
+/* Joins the job: rank, size and rendezvous come from the launch environment (FOLDCAST_RANK/SIZE/STORE, else torchrun,
+ * Open MPI, PMI, Slurm, else a job of one). Collective over all ranks; returns when all are connected or the set-up
+ * time-out (FOLDCAST_SETUP_TIMEOUT) has passed. */
 FOLDCAST_API foldcast_result_t foldcast_comm_init(foldcast_comm_t* comm);
 /* Local: no rank waits for another. Outstanding requests must have been waited for. NULL is allowed. */
 FOLDCAST_API foldcast_result_t foldcast_comm_destroy(foldcast_comm_t comm);
@@ -109,21 +109,23 @@ FOLDCAST_API foldcast_result_t foldcast_comm_set_plan(foldcast_comm_t comm, cons
 
 /* What an all_reduce of this shape would run as. */
 typedef struct foldcast_plan_info {
-  foldcast_path_t path;  /* OFFLOAD or HOST */
-  char name[64];         /* "ring", "node+tree", ... */
-  double price_us;       /* what the estimate says it takes */
+  foldcast_path_t path; /* OFFLOAD or HOST */
+  char name[64];        /* "ring", "node+tree", ... */
+  double price_us;      /* what the estimate says it takes */
 } foldcast_plan_info_t;
 FOLDCAST_API foldcast_result_t foldcast_all_reduce_plan(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
                                                         foldcast_comm_t comm, foldcast_plan_info_t* info);
-/* The choice, each rejected candidate with its reason and price, as text; the same on every rank. `text` stays valid until
- * the communicator's next explain. */
+/* The choice, each rejected candidate with its reason and price, as text; the same on every rank. `text` stays valid
+ * until the communicator's next explain. */
 FOLDCAST_API foldcast_result_t foldcast_all_reduce_explain(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
                                                            foldcast_comm_t comm, const char** text);
 
-/* recv[i] = op over all ranks of send[i], i < count. `send` may be `recv` or FOLDCAST_IN_PLACE; otherwise the two do not
- * overlap. Zero counts succeed (buffers may then be NULL). `stream` is reserved and must be NULL: buffers are host memory. */
-FOLDCAST_API foldcast_result_t foldcast_all_reduce(const void* send, void* recv, size_t count, foldcast_datatype_t dtype,
-                                                   foldcast_op_t op, foldcast_comm_t comm, void* stream);
+/* recv[i] = op over all ranks of send[i], i < count. `send` may be `recv` or FOLDCAST_IN_PLACE; otherwise the two do
+ * not overlap. Zero counts succeed (buffers may then be NULL). `stream` is reserved and must be NULL: buffers are host
+ * memory. */
+FOLDCAST_API foldcast_result_t foldcast_all_reduce(const void* send, void* recv, size_t count,
+                                                   foldcast_datatype_t dtype, foldcast_op_t op, foldcast_comm_t comm,
+                                                   void* stream);
 /* The same, non-blocking: buffers belong to the call until the request has been tested complete or waited for. Calls
  * progress inside foldcast_* functions on this communicator. */
 FOLDCAST_API foldcast_result_t foldcast_iall_reduce(const void* send, void* recv, size_t count,

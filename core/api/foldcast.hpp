@@ -29,19 +29,50 @@ inline void check(foldcast_result_t result) {
   }
 }
 
-/// The datatype of a C++ element type. 16-bit floats have no standard type in C++20: use the calls that name a datatype.
+/// The datatype of a C++ element type. 16-bit floats have no standard type in C++20: use the calls that name a
+/// datatype.
 template <typename T>
 constexpr foldcast_datatype_t datatype_of();
-template <> constexpr foldcast_datatype_t datatype_of<std::int8_t>() { return FOLDCAST_INT8; }
-template <> constexpr foldcast_datatype_t datatype_of<std::uint8_t>() { return FOLDCAST_UINT8; }
-template <> constexpr foldcast_datatype_t datatype_of<std::int16_t>() { return FOLDCAST_INT16; }
-template <> constexpr foldcast_datatype_t datatype_of<std::uint16_t>() { return FOLDCAST_UINT16; }
-template <> constexpr foldcast_datatype_t datatype_of<std::int32_t>() { return FOLDCAST_INT32; }
-template <> constexpr foldcast_datatype_t datatype_of<std::uint32_t>() { return FOLDCAST_UINT32; }
-template <> constexpr foldcast_datatype_t datatype_of<std::int64_t>() { return FOLDCAST_INT64; }
-template <> constexpr foldcast_datatype_t datatype_of<std::uint64_t>() { return FOLDCAST_UINT64; }
-template <> constexpr foldcast_datatype_t datatype_of<float>() { return FOLDCAST_FLOAT32; }
-template <> constexpr foldcast_datatype_t datatype_of<double>() { return FOLDCAST_FLOAT64; }
+template <>
+constexpr foldcast_datatype_t datatype_of<std::int8_t>() {
+  return FOLDCAST_INT8;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<std::uint8_t>() {
+  return FOLDCAST_UINT8;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<std::int16_t>() {
+  return FOLDCAST_INT16;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<std::uint16_t>() {
+  return FOLDCAST_UINT16;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<std::int32_t>() {
+  return FOLDCAST_INT32;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<std::uint32_t>() {
+  return FOLDCAST_UINT32;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<std::int64_t>() {
+  return FOLDCAST_INT64;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<std::uint64_t>() {
+  return FOLDCAST_UINT64;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<float>() {
+  return FOLDCAST_FLOAT32;
+}
+template <>
+constexpr foldcast_datatype_t datatype_of<double>() {
+  return FOLDCAST_FLOAT64;
+}
 
 /// An outstanding call. Destroying it waits; wait() throws what the call failed with.
 class Request {

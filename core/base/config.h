@@ -25,8 +25,8 @@ struct ConfigEntry {
 
 /// All settings of one process: read once (environment over `foldcast.toml` over defaults), then immutable.
 /// The file is $FOLDCAST_CONFIG, else ./foldcast.toml, else /etc/foldcast.toml; the first that exists.
-/// An unknown FOLDCAST_* variable or file key is a warning that names the nearest known one; a value that cannot be read
-/// is an error that names the variable, the value and what is expected.
+/// An unknown FOLDCAST_* variable or file key is a warning that names the nearest known one; a value that cannot be
+/// read is an error that names the variable, the value and what is expected.
 class Config {
  public:
   static Result<Config> from_environment();

@@ -20,6 +20,8 @@ spdlog::logger& log() {
   return *logger;
 }
 
-void set_log_identity(std::string_view identity) { log().set_pattern("foldcast[" + std::string(identity) + "] %l: %v"); }
+void set_log_identity(std::string_view identity) {
+  log().set_pattern("foldcast[" + std::string(identity) + "] %l: %v");
+}
 
 }  // namespace foldcast

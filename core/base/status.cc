@@ -13,17 +13,28 @@ void check_failed(const char* file, int line, const char* condition, const char*
 
 std::string_view to_string(Code code) {
   switch (code) {
-    case Code::kOk: return "success";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kUnsupported: return "unsupported";
-    case Code::kUnavailable: return "unavailable";
-    case Code::kTimeout: return "timed out";
-    case Code::kPeerFailed: return "peer failed";
-    case Code::kMismatch: return "mismatch";
-    case Code::kResourceExhausted: return "resource exhausted";
-    case Code::kAborted: return "aborted";
-    case Code::kSystem: return "system error";
-    case Code::kInternal: return "internal error";
+    case Code::kOk:
+      return "success";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kTimeout:
+      return "timed out";
+    case Code::kPeerFailed:
+      return "peer failed";
+    case Code::kMismatch:
+      return "mismatch";
+    case Code::kResourceExhausted:
+      return "resource exhausted";
+    case Code::kAborted:
+      return "aborted";
+    case Code::kSystem:
+      return "system error";
+    case Code::kInternal:
+      return "internal error";
   }
   return "unknown";
 }

@@ -69,7 +69,7 @@ Status system_error(std::string_view what, int error_number);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
   Result(Status status) : status_(std::move(status)) {  // NOLINT: implicit by design
     FOLDCAST_CHECK(!status_.ok(), "a Result without a value needs an error");
   }
@@ -102,15 +102,15 @@ class [[nodiscard]] Result {
 }  // namespace foldcast
 
 /// Returns the error of a Status expression from the enclosing function.
-#define FOLDCAST_RETURN_IF_ERROR(expression)                      \
-  do {                                                            \
+#define FOLDCAST_RETURN_IF_ERROR(expression)                                         \
+  do {                                                                               \
     if (::foldcast::Status status__ = (expression); !status__.ok()) return status__; \
   } while (false)
 
 #define FOLDCAST_CONCAT_INNER(a, b) a##b
 #define FOLDCAST_CONCAT(a, b) FOLDCAST_CONCAT_INNER(a, b)
 /// `FOLDCAST_ASSIGN(auto store, Store::create(...))`: the value, or returns the error from the enclosing function.
-#define FOLDCAST_ASSIGN(target, expression)                                                       \
-  auto FOLDCAST_CONCAT(result__, __LINE__) = (expression);                                        \
+#define FOLDCAST_ASSIGN(target, expression)                                                           \
+  auto FOLDCAST_CONCAT(result__, __LINE__) = (expression);                                            \
   if (!FOLDCAST_CONCAT(result__, __LINE__).ok()) return FOLDCAST_CONCAT(result__, __LINE__).status(); \
   target = std::move(FOLDCAST_CONCAT(result__, __LINE__)).value()

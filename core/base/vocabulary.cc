@@ -7,9 +7,9 @@
 namespace foldcast {
 namespace {
 
-constexpr std::array<std::string_view, kDatatypeCount> kDatatypeNames = {
-    "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32",
-    "float64"};
+constexpr std::array<std::string_view, kDatatypeCount> kDatatypeNames = {"int8",    "uint8",    "int16",   "uint16",
+                                                                         "int32",   "uint32",   "int64",   "uint64",
+                                                                         "float16", "bfloat16", "float32", "float64"};
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames = {"sum", "prod", "min", "max", "avg"};
 constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {"none", "all_reduce", "barrier"};
 

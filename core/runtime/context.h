@@ -19,8 +19,8 @@ namespace foldcast::runtime {
 /// How to make a transport for a job with this token; one is made between ranks, one towards aggregators.
 using TransportFactory = std::function<Result<std::unique_ptr<transports::Transport>>(std::uint64_t token)>;
 
-/// One process's part in a job: the control plane, who is where, the connections and the loop that drives them. Under all
-/// communicators of the process. One owner thread.
+/// One process's part in a job: the control plane, who is where, the connections and the loop that drives them. Under
+/// all communicators of the process. One owner thread.
 class Context {
  public:
   /// Collective over the job: meets the other ranks at the store, exchanges identities and addresses, connects.

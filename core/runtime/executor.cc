@@ -125,8 +125,10 @@ std::byte* Executor::address(const Execution& execution, const Execution::Fragme
     // Steps never write to an input chunk, so the cast only spares a second set of fields in Step.
     case schedule::Space::kInput:
       return const_cast<std::byte*>(execution.binding_.input) + (fragment.first + first) * element;
-    case schedule::Space::kOutput: return execution.binding_.output + (fragment.first + first) * element;
-    case schedule::Space::kScratch: return fragment.scratch + first * element;
+    case schedule::Space::kOutput:
+      return execution.binding_.output + (fragment.first + first) * element;
+    case schedule::Space::kScratch:
+      return fragment.scratch + first * element;
   }
   return nullptr;
 }
@@ -165,7 +167,8 @@ EngineCall Executor::call_of(const StepRef& ref) const {
       call.key.tag = ref.step;
       break;
     case StepKind::kReduce:
-    case StepKind::kCopy: break;
+    case StepKind::kCopy:
+      break;
   }
   return call;
 }
@@ -184,7 +187,8 @@ bool Executor::issue(const StepRef& ref) {
       ++execution.outstanding_;
       return true;
     }
-    case StepKind::kGroup: return issue_group(ref);
+    case StepKind::kGroup:
+      return issue_group(ref);
     case StepKind::kReduce: {
       const std::uint64_t count = schedule::elements_of(step.target, fragment.count).size();
       kernels::reduce(pairwise(signature.op), signature.dtype, address(execution, fragment, step.target),
@@ -193,8 +197,7 @@ bool Executor::issue(const StepRef& ref) {
       return true;
     }
     case StepKind::kCopy: {
-      const std::uint64_t bytes =
-          schedule::elements_of(step.target, fragment.count).size() * size_of(signature.dtype);
+      const std::uint64_t bytes = schedule::elements_of(step.target, fragment.count).size() * size_of(signature.dtype);
       std::byte* to = address(execution, fragment, step.target);
       const std::byte* from = address(execution, fragment, step.a);
       if (to != from && bytes > 0) std::memcpy(to, from, bytes);
@@ -347,11 +350,15 @@ std::string Executor::describe(const StepRef& ref) const {
   const auto& endpoints = *execution.endpoints_;
   const auto index = execution.in_flight_[ref.fragment].index;
   switch (step.kind) {
-    case StepKind::kSend: return fmt::format("send to {}, fragment {}", endpoints.names[step.peer], index);
-    case StepKind::kRecv: return fmt::format("recv from {}, fragment {}", endpoints.names[step.peer], index);
-    case StepKind::kGroup: return fmt::format("{}, fragment {}", endpoints.group_names[step.group], index);
+    case StepKind::kSend:
+      return fmt::format("send to {}, fragment {}", endpoints.names[step.peer], index);
+    case StepKind::kRecv:
+      return fmt::format("recv from {}, fragment {}", endpoints.names[step.peer], index);
+    case StepKind::kGroup:
+      return fmt::format("{}, fragment {}", endpoints.group_names[step.group], index);
     case StepKind::kReduce:
-    case StepKind::kCopy: break;
+    case StepKind::kCopy:
+      break;
   }
   return "a local step";
 }

@@ -18,10 +18,10 @@ namespace foldcast::runtime {
 struct Endpoints {
   std::uint32_t communicator = 0;
   Engine* transport = nullptr;
-  std::vector<std::int32_t> peers;         ///< rank -> the transport's peer number
-  std::vector<std::string> names;          ///< rank -> "rank 3 (node3)", for errors
-  std::vector<Engine*> groups;             ///< the plan's groups; null where this rank is no member
-  std::vector<std::string> group_names;    ///< "node 0", "tree 0 (rack0 -> spine)"
+  std::vector<std::int32_t> peers;       ///< rank -> the transport's peer number
+  std::vector<std::string> names;        ///< rank -> "rank 3 (node3)", for errors
+  std::vector<Engine*> groups;           ///< the plan's groups; null where this rank is no member
+  std::vector<std::string> group_names;  ///< "node 0", "tree 0 (rack0 -> spine)"
 };
 
 /// A call's pointers and numbers: what a plan lacks.
@@ -57,21 +57,21 @@ class Execution {
   const select::Plan* plan_ = nullptr;
   Binding binding_;
   Status status_;
-  std::uint32_t slot_ = 0;           ///< in the executor's table, and in cookies
+  std::uint32_t slot_ = 0;  ///< in the executor's table, and in cookies
   std::uint64_t fragments_ = 0, next_fragment_ = 0, fragments_done_ = 0;
   std::vector<Fragment> in_flight_;
   std::vector<std::uint64_t> first_turn_;  ///< per use of a group lane, see Executor
   std::vector<std::byte> scratch_;
-  std::uint32_t outstanding_ = 0;    ///< posted to engines, not completed
+  std::uint32_t outstanding_ = 0;  ///< posted to engines, not completed
   bool finished_ = true;
 };
 
-/// Runs plans: issues the steps that are ready, polls the engines, and lets completions release what waits for them. The
-/// one loop for everything that moves or reduces bytes. One owner thread.
+/// Runs plans: issues the steps that are ready, polls the engines, and lets completions release what waits for them.
+/// The one loop for everything that moves or reduces bytes. One owner thread.
 ///
-/// Group engines want the same order of calls on all members. So each step on a group's lane gets a turn when its call is
-/// launched: calls in launch order, fragments in order, steps in order; and waits until it is its turn. All members run
-/// the same plans in the same sequence, so their turns agree.
+/// Group engines want the same order of calls on all members. So each step on a group's lane gets a turn when its call
+/// is launched: calls in launch order, fragments in order, steps in order; and waits until it is its turn. All members
+/// run the same plans in the same sequence, so their turns agree.
 class Executor {
  public:
   /// `engines`: all that any endpoints will refer to; polled in this order. They outlive the executor.

@@ -12,8 +12,8 @@
 namespace foldcast::runtime {
 
 struct ProgressOptions {
-  std::chrono::microseconds spin{0};           ///< how long to poll before sleeping; 0 where ranks share cores
-  std::chrono::milliseconds timeout{5000};     ///< a call that sees nothing move for so long has failed
+  std::chrono::microseconds spin{0};        ///< how long to poll before sleeping; 0 where ranks share cores
+  std::chrono::milliseconds timeout{5000};  ///< a call that sees nothing move for so long has failed
 };
 
 /// Drives an executor: spins briefly, then sleeps on the engines' descriptors and the control plane's, and ends calls

@@ -47,8 +47,8 @@ Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, co
   std::uint64_t large_bytes = kFirstLargeBytes;
   if (known.bytes_per_us > 0) {
     model.bytes_per_us = known.bytes_per_us;
-    large_bytes = std::clamp(static_cast<std::uint64_t>(model.bytes_per_us * kLongEnoughUs), kFirstLargeBytes,
-                             kLastLargeBytes);
+    large_bytes =
+        std::clamp(static_cast<std::uint64_t>(model.bytes_per_us * kLongEnoughUs), kFirstLargeBytes, kLastLargeBytes);
   } else {
     FOLDCAST_ASSIGN(const auto terms, estimator.terms_of(large.network));
     for (; large_bytes < kLastLargeBytes; large_bytes *= 2) {

@@ -11,9 +11,9 @@ namespace foldcast::select {
 /// the same number on all of them. Supplied by who can run plans; blocking.
 using TimedCall = std::function<Result<double>(const hierarchy::Composition& composition, std::uint64_t bytes)>;
 
-/// Measures the link model with real calls: small ones for latency, ones that take some 60 ms for bandwidth, over the host
-/// path and, where `model.tree` says so, through the tree. Numbers that are already set in `known` (> 0, by configuration)
-/// are kept. Every rank makes the same calls, since each decision depends on agreed times only.
+/// Measures the link model with real calls: small ones for latency, ones that take some 60 ms for bandwidth, over the
+/// host path and, where `model.tree` says so, through the tree. Numbers that are already set in `known` (> 0, by
+/// configuration) are kept. Every rank makes the same calls, since each decision depends on agreed times only.
 ///
 /// Takes under two seconds on any link of 100 Mbit/s and up. On one node nothing is measured.
 struct KnownLinks {

@@ -10,8 +10,8 @@
 namespace foldcast::select {
 namespace {
 
-constexpr std::array<std::uint64_t, 7> kFragmentSizes = {64u << 10,  128u << 10, 256u << 10, 512u << 10,
-                                                         1u << 20, 2u << 20,   4u << 20};
+constexpr std::array<std::uint64_t, 7> kFragmentSizes = {64u << 10, 128u << 10, 256u << 10, 512u << 10,
+                                                         1u << 20,  2u << 20,   4u << 20};
 /// Enough to keep a three-stage pipeline full while one fragment is being handed over.
 constexpr std::uint32_t kDepth = 4;
 /// The largest call that may run as one fragment: bounds scratch memory and the time between signs of progress.
@@ -55,7 +55,8 @@ Result<Estimator::Stages> Estimator::stages(const hierarchy::Composition& compos
   const double shard_overhead = (composition.shards - 1) * kMessageOverhead * model_.latency_us;
   if (composition.offloaded()) {
     const double rate = std::min(model_.tree_bytes_per_us, model_.bytes_per_us);
-    // Store and forward of the tree's own fragments: up and down again through every level, the first hop is the payload.
+    // Store and forward of the tree's own fragments: up and down again through every level, the first hop is the
+    // payload.
     const double piece = std::min(fragment, static_cast<double>(model_.tree_caps.fragment_bytes));
     const double hops = 2.0 * std::max(1u, model_.tree_caps.depth) - 1;
     result.network_first =
@@ -64,7 +65,8 @@ Result<Estimator::Stages> Estimator::stages(const hierarchy::Composition& compos
     return result;
   }
   FOLDCAST_ASSIGN(const Terms terms, terms_of(composition.network));
-  result.network_first = terms.rounds * (model_.latency_us + shard_overhead) + std::max(terms.serial_bytes, terms.sent_bytes) * wire +
+  result.network_first = terms.rounds * (model_.latency_us + shard_overhead) +
+                         std::max(terms.serial_bytes, terms.sent_bytes) * wire +
                          terms.reduced_bytes * fragment / model_.reduce_bytes_per_us;
   result.network_next =
       std::max(terms.sent_bytes * wire, terms.messages * composition.shards * kMessageOverhead * model_.latency_us);

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "core/select/link_model.h"
 #include "core/base/status.h"
+#include "core/select/link_model.h"
 #include "hierarchy/planner.h"
 
 namespace foldcast::select {
@@ -17,11 +17,12 @@ struct Price {
   std::uint32_t depth = 1;           ///< fragments in flight
 };
 
-/// Prices plans over one layout. The cost terms of the schedules (rounds, bytes on the critical path, bytes per rank) come
-/// from the schedules themselves and are kept, so that a second size costs next to nothing.
+/// Prices plans over one layout. The cost terms of the schedules (rounds, bytes on the critical path, bytes per rank)
+/// come from the schedules themselves and are kept, so that a second size costs next to nothing.
 ///
-/// A plan is a pipeline of three stages (node up, network, node down) through which fragments flow: the first pays every
-/// stage in full, each further one the slowest stage. A network stage pays per round a latency and per byte the link.
+/// A plan is a pipeline of three stages (node up, network, node down) through which fragments flow: the first pays
+/// every stage in full, each further one the slowest stage. A network stage pays per round a latency and per byte the
+/// link.
 class Estimator {
  public:
   Estimator(const hierarchy::Layout& layout, LinkModel model) : layout_(layout), model_(std::move(model)) {}

@@ -55,9 +55,12 @@ Result<PathPolicy> path_policy_from_string(std::string_view name) {
 
 std::string_view to_string(PathPolicy policy) {
   switch (policy) {
-    case PathPolicy::kAuto: return "auto";
-    case PathPolicy::kOffload: return "offload";
-    case PathPolicy::kHost: return "host";
+    case PathPolicy::kAuto:
+      return "auto";
+    case PathPolicy::kOffload:
+      return "offload";
+    case PathPolicy::kHost:
+      return "host";
   }
   return "unknown";
 }
@@ -141,13 +144,14 @@ Result<Choice> Selector::choose(std::uint64_t bytes, Datatype dtype, ReduceOp op
     choice.downgraded |= !met;
   }
   if (policy_ == PathPolicy::kOffload && layout_.nodes.size() > 1) {
-    const bool met =
-        prefer([](const Candidate& c) { return c.path == Path::kOffload; }, "the path policy is offload");
+    const bool met = prefer([](const Candidate& c) { return c.path == Path::kOffload; }, "the path policy is offload");
     choice.downgraded |= !met;
   }
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
     if (usable(a) != usable(b)) return usable(a);
-    const auto weight = [](const Candidate& c) { return c.path == Path::kOffload ? c.price.us / kWorthwhile : c.price.us; };
+    const auto weight = [](const Candidate& c) {
+      return c.path == Path::kOffload ? c.price.us / kWorthwhile : c.price.us;
+    };
     return weight(a) < weight(b);
   });
   if (all.empty() || !usable(all.front())) {
@@ -208,9 +212,9 @@ Result<std::string> Selector::explain(std::uint64_t count, Datatype dtype, Reduc
   FOLDCAST_ASSIGN(const auto choice, choose(bytes, dtype, op));
   const LinkModel& m = model();
   const Candidate& best = choice.candidates.front();
-  std::string text = fmt::format("all_reduce of {} ({} x {}, {}) over {} ranks on {} nodes, path policy {}\n",
-                                 size_text(bytes), count, to_string(dtype), to_string(op), layout_.size(),
-                                 layout_.nodes.size(), to_string(policy_));
+  std::string text =
+      fmt::format("all_reduce of {} ({} x {}, {}) over {} ranks on {} nodes, path policy {}\n", size_text(bytes), count,
+                  to_string(dtype), to_string(op), layout_.size(), layout_.nodes.size(), to_string(policy_));
   if (layout_.nodes.size() > 1) {
     text += fmt::format("links: {:.1f} us a message, {} a node\n", m.latency_us, rate(m.bytes_per_us));
     text += m.tree ? fmt::format("tree: {}; {:.1f} us a call, {} a node\n", m.tree_description, m.tree_latency_us,
@@ -218,7 +222,8 @@ Result<std::string> Selector::explain(std::uint64_t count, Datatype dtype, Reduc
                    : fmt::format("tree: none ({})\n", m.tree_refusal);
   }
   text += fmt::format("chosen: {}, path {}, {} in fragments of {}, {} in flight{}\n", best.name, to_string(best.path),
-                      time_text(best.price.us), size_text(std::min(best.price.fragment_bytes, std::max<std::uint64_t>(bytes, 1))),
+                      time_text(best.price.us),
+                      size_text(std::min(best.price.fragment_bytes, std::max<std::uint64_t>(bytes, 1))),
                       best.price.depth, choice.downgraded ? " (what was asked for cannot be had)" : "");
   text += fmt::format("{:<28} {:<8} {:>12}  {}\n", "candidate", "path", "price", "verdict");
   for (const auto& candidate : choice.candidates) {
@@ -227,8 +232,9 @@ Result<std::string> Selector::explain(std::uint64_t count, Datatype dtype, Reduc
     std::string verdict = candidate.refusal;
     if (chosen) verdict = "chosen";
     if (verdict.empty()) {
-      verdict = candidate.price.us < best.price.us ? "cheaper by too little to depend on the tree"
-                                                   : fmt::format("dearer: {:.2f} x", candidate.price.us / best.price.us);
+      verdict = candidate.price.us < best.price.us
+                    ? "cheaper by too little to depend on the tree"
+                    : fmt::format("dearer: {:.2f} x", candidate.price.us / best.price.us);
     }
     text += fmt::format("{:<28} {:<8} {:>12}  {}\n", candidate.name, to_string(candidate.path),
                         priced ? time_text(candidate.price.us) : "-", verdict);

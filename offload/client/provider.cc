@@ -1,5 +1,7 @@
 #include "offload/client/provider.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -99,6 +101,23 @@ Status await_grant(bootstrap::Channel& channel, const std::string& aggregator, M
   return membership.failure();
 }
 
+/// One barrier over the whole tree before anybody relies on it: a data path that is blocked or broken fails the join,
+/// while the host path is still to be had, and not the first call. It also gets the transports' own connecting over
+/// with.
+Status prove_data_path(OffloadGroup& group, const std::string& aggregator, Deadline deadline) {
+  EngineCall call;
+  call.verb = Verb::kBarrier;
+  if (group.post(call, 0) == Posted::kRetry) return internal_error("a new group has no room for a call");
+  Completion completion;
+  while (group.poll({&completion, 1}) == 0) {
+    if (deadline.passed()) return timeout("no answer over the data path to " + aggregator + " within the join's time");
+    if (!group.arm()) continue;
+    pollfd ready{group.descriptor(), POLLIN, 0};
+    ::poll(&ready, 1, deadline.poll_timeout());
+  }
+  return completion.status;
+}
+
 Result<std::unique_ptr<OffloadGroup>> AggregatorProvider::join(const JoinRequest& request) {
   FOLDCAST_RETURN_IF_ERROR(check(request));
   const Deadline deadline = Deadline::after(request.timeout);
@@ -126,7 +145,9 @@ Result<std::unique_ptr<OffloadGroup>> AggregatorProvider::join(const JoinRequest
   if (status.ok()) status = setup.channel->flush(deadline);
   if (!status.ok()) return status.with_context(setup.aggregator);
   FOLDCAST_RETURN_IF_ERROR(await_grant(*setup.channel, setup.aggregator, *setup.membership, deadline));
+  const std::string aggregator = setup.aggregator;
   FOLDCAST_ASSIGN(auto group, AggregatorGroup::create(std::move(setup)));
+  FOLDCAST_RETURN_IF_ERROR(prove_data_path(*group, aggregator, deadline));
   return std::unique_ptr<OffloadGroup>(std::move(group));
 }
 

@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 12> kRows = {
-    "core/base", "core/schedule", "core/bootstrap", "kernels",      "transports", "hierarchy",
-    "offload",   "core/select",   "core/runtime",   "core/api",     "shims",      "tools"};
+constexpr std::array<std::string_view, 12> kRows = {"core/base",    "core/schedule", "core/bootstrap", "kernels",
+                                                    "transports",   "hierarchy",     "offload",        "core/select",
+                                                    "core/runtime", "core/api",      "shims",          "tools"};
 
 std::optional<std::size_t> row_of(std::string_view path) {
   for (std::size_t row = 0; row < kRows.size(); ++row) {
@@ -62,9 +62,8 @@ TEST(Layering, NoLayerIncludesFromOneBelowIt) {
 
 TEST(Layering, InterfacesNameNoVerbsOrCudaHeader) {
   const fs::path root = FOLDCAST_SOURCE_DIR;
-  for (const char* interface :
-       {"transports/transport.h", "hierarchy/node_group.h", "offload/provider.h", "kernels/reducer.h",
-        "core/base/engine.h", "core/api/foldcast.h"}) {
+  for (const char* interface : {"transports/transport.h", "hierarchy/node_group.h", "offload/provider.h",
+                                "kernels/reducer.h", "core/base/engine.h", "core/api/foldcast.h"}) {
     std::ifstream file(root / interface);
     ASSERT_TRUE(file) << interface;
     const std::string text((std::istreambuf_iterator<char>(file)), {});

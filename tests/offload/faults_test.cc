@@ -230,15 +230,18 @@ TEST_P(AggregatorLost, EndsTheCallForAll) {
 
 INSTANTIATE_TEST_SUITE_P(Where, AggregatorLost, ::testing::Combine(::testing::Values(0, 1), ::testing::Bool()));
 
-/// A transport that takes everything and delivers nothing, as of an aggregator that hangs.
+/// A transport that from some time on takes everything and delivers nothing, as of an aggregator that hangs.
 class Silent final : public transports::Transport {
  public:
-  explicit Silent(std::unique_ptr<transports::Transport> inner) : inner_(std::move(inner)) {}
-  Posted post(const EngineCall&, std::uint64_t) override { return Posted::kAccepted; }
-  std::size_t poll(std::span<Completion>) override { return 0; }
+  Silent(std::unique_ptr<transports::Transport> inner, const std::atomic<bool>& silent)
+      : inner_(std::move(inner)), silent_(silent) {}
+  Posted post(const EngineCall& call, std::uint64_t cookie) override {
+    return silent_ ? Posted::kAccepted : inner_->post(call, cookie);
+  }
+  std::size_t poll(std::span<Completion> out) override { return silent_ ? 0 : inner_->poll(out); }
   int descriptor() const override { return inner_->descriptor(); }
-  bool arm() override { return true; }
-  void cancel(std::uint32_t) override {}
+  bool arm() override { return silent_ || inner_->arm(); }
+  void cancel(std::uint32_t communicator) override { inner_->cancel(communicator); }
   std::string_view name() const override { return "silent"; }
   std::string address() const override { return inner_->address(); }
   Result<std::int32_t> connect(std::string_view address, std::string_view name) override {
@@ -249,32 +252,56 @@ class Silent final : public transports::Transport {
 
  private:
   std::unique_ptr<transports::Transport> inner_;
+  const std::atomic<bool>& silent_;
 };
 
 TEST(Faults, SilentAggregatorMeetsTheFragmentDeadline) {
+  std::atomic<bool> silent{false};
   Fabric fabric(small());
   fabric.replace_factory(0, [&](std::uint64_t token) -> Result<std::unique_ptr<transports::Transport>> {
     auto inner = fabric.factory()(token);
     if (!inner.ok()) return inner.status();
-    return std::unique_ptr<transports::Transport>(new Silent(std::move(*inner)));
+    return std::unique_ptr<transports::Transport>(new Silent(std::move(*inner), silent));
   });
   fabric.build({-1}, 2);
+  Gate joined(2);
   fabric.run([&](std::int32_t member, OffloadProvider& provider) {
     auto request = fabric.request(member);
     request.fragment_timeout = 400ms;
     auto group = provider.join(request);
     ASSERT_TRUE(group.ok()) << group.status().to_string();
+    joined.arrive();
+    joined.wait();
+    silent = true;
     std::vector<float> values(100, 1);
     (*group)->post(all_reduce(Datatype::kFloat32, ReduceOp::kSum, 100, values.data(), values.data()), 1);
     const auto start = std::chrono::steady_clock::now();
     const auto completion = await(**group);
     const auto took = std::chrono::steady_clock::now() - start;
     EXPECT_FALSE(completion.status.ok());
-    EXPECT_THAT(completion.status.message(), AnyOf(HasSubstr("no result of fragment 0 from aggregator switch0"),
-                                                   HasSubstr("no result of fragment 0")));
+    EXPECT_THAT(completion.status.message(), AnyOf(HasSubstr("no result of fragment 1 from aggregator switch0"),
+                                                   HasSubstr("no result of fragment 1")));
     EXPECT_GE(took, 300ms);
     EXPECT_LT(took, 5s);
     EXPECT_EQ(values, std::vector<float>(100, 1));
+  });
+}
+
+TEST(Faults, BrokenDataPathFailsTheJoin) {
+  std::atomic<bool> silent{true};
+  Fabric fabric(small());
+  fabric.replace_factory(0, [&](std::uint64_t token) -> Result<std::unique_ptr<transports::Transport>> {
+    auto inner = fabric.factory()(token);
+    if (!inner.ok()) return inner.status();
+    return std::unique_ptr<transports::Transport>(new Silent(std::move(*inner), silent));
+  });
+  fabric.build({-1}, 2);
+  fabric.run([&](std::int32_t member, OffloadProvider& provider) {
+    auto request = fabric.request(member);
+    request.timeout = 1000ms;
+    const auto group = provider.join(request);
+    ASSERT_FALSE(group.ok());
+    EXPECT_THAT(group.status().message(), HasSubstr("switch0"));
   });
 }
 

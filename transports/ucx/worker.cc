@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 #include "core/base/log.h"
 
@@ -123,19 +124,29 @@ Result<std::string> UcxWorker::address() const {
   return text;
 }
 
+std::vector<std::string> UcxWorker::devices() const {
+  std::vector<std::string> found;
+  char* listing = nullptr;
+  std::size_t length = 0;
+  std::FILE* stream = ::open_memstream(&listing, &length);
+  if (stream == nullptr) return found;
+  // The context's own words on its resources are the only public list of them: "resource 1 : md 1 dev 1 ... tcp/eth0".
+  ucp_context_print_info(context_, stream);
+  std::fclose(stream);
+  std::istringstream lines(std::string(listing, length));
+  std::free(listing);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("resource ") == std::string::npos) continue;
+    found.push_back(line.substr(line.find_last_of(' ') + 1));
+  }
+  return found;
+}
+
 std::string describe_ucx() {
   std::string text = fmt::format("UCX {}\n", ucp_get_version_string());
   auto worker = UcxWorker::create({});
   if (!worker.ok()) return text + worker.status().message() + "\n";
-  char* listing = nullptr;
-  std::size_t length = 0;
-  // The worker's own words on its resources are the only public list of them.
-  if (std::FILE* stream = ::open_memstream(&listing, &length)) {
-    ucp_worker_print_info((*worker)->get(), stream);
-    std::fclose(stream);
-    text.append(listing, length);
-    std::free(listing);
-  }
+  for (const auto& device : (*worker)->devices()) text += device + "\n";
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/deadline.h"
 #include "transports/ucx/ucx.h"
@@ -21,6 +22,8 @@ class UcxWorker {
   UcxWorker& operator=(const UcxWorker&) = delete;
 
   ucp_worker_h get() const { return worker_; }
+  /// The transports and devices in use, "tcp/eth0" each.
+  std::vector<std::string> devices() const;
   unsigned progress() { return ucp_worker_progress(worker_); }
   int descriptor() const { return descriptor_; }
   bool arm() { return ucp_worker_arm(worker_) == UCS_OK; }

@@ -36,8 +36,8 @@ void check_int32(WorldCommunicator& world, int rank, std::uint64_t count, bool i
   for (std::uint64_t i = 0; i < count; ++i) send[i] = value(rank, i);
   if (in_place) std::copy(send.begin(), send.begin() + count, recv.begin());
   recv[count] = 424242;
-  Status status = all_reduce(world, in_place ? recv.data() : send.data(), recv.data(), count, Datatype::kInt32,
-                             ReduceOp::kSum);
+  Status status =
+      all_reduce(world, in_place ? recv.data() : send.data(), recv.data(), count, Datatype::kInt32, ReduceOp::kSum);
   ASSERT_TRUE(status.ok()) << status.to_string();
   for (std::uint64_t i = 0; i < count; ++i) {
     std::int32_t expected = 0;
@@ -56,12 +56,14 @@ TEST(Communicator, EveryPlanEverySizeInAndOutOfPlace) {
     job.run([&](WorldCommunicator& world, int rank) {
       std::vector<std::string> plans{""};
       if (world.context().layout().nodes.size() > 1) {
-        for (const char* plan : {"ring", "recursive_doubling", "halving_doubling", "double_tree"}) plans.push_back(plan);
+        for (const char* plan : {"ring", "recursive_doubling", "halving_doubling", "double_tree"})
+          plans.push_back(plan);
       }
       const std::uint64_t n = nodes.size();
       for (const auto& plan : plans) {
         ASSERT_TRUE(world.selector().force({plan, 0, 0}).ok());
-        for (std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, std::uint64_t{1009}, std::uint64_t{70001}}) {
+        for (std::uint64_t count :
+             {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, std::uint64_t{1009}, std::uint64_t{70001}}) {
           check_int32(world, rank, count, false);
           check_int32(world, rank, count, true);
         }
@@ -94,10 +96,17 @@ TEST(Communicator, EveryTypeAndOpAgainstFloat64) {
         for (int r = 1; r < n; ++r) {
           const double v = input(r, i);
           switch (op) {
-            case ReduceOp::kProd: result *= v; break;
-            case ReduceOp::kMin: result = std::min(result, v); break;
-            case ReduceOp::kMax: result = std::max(result, v); break;
-            default: result += v;
+            case ReduceOp::kProd:
+              result *= v;
+              break;
+            case ReduceOp::kMin:
+              result = std::min(result, v);
+              break;
+            case ReduceOp::kMax:
+              result = std::max(result, v);
+              break;
+            default:
+              result += v;
           }
         }
         return op == ReduceOp::kAvg ? result / n : result;
@@ -156,8 +165,8 @@ TEST(Communicator, MismatchIsReportedNotRun) {
     job.run([&](WorldCommunicator& world, int rank) {
       ASSERT_TRUE(world.selector().force({plan, 0, 0}).ok());
       std::vector<float> buffer(100, 1.0f);
-      const Status status = all_reduce(world, buffer.data(), buffer.data(), rank == 0 ? 100 : 98, Datatype::kFloat32,
-                                       ReduceOp::kSum);
+      const Status status =
+          all_reduce(world, buffer.data(), buffer.data(), rank == 0 ? 100 : 98, Datatype::kFloat32, ReduceOp::kSum);
       ASSERT_FALSE(status.ok());
       // The first to see it says so; the other may see the consequence.
       if (status.code() == Code::kMismatch) ++reported;
@@ -195,9 +204,11 @@ TEST(Communicator, ArgumentsAreChecked) {
   EXPECT_EQ(code({Collective::kAllReduce, a, a + 2, 2, Datatype::kFloat32, ReduceOp::kSum}), Code::kOk);
   EXPECT_EQ(code({Collective::kAllReduce, a, a, 4, Datatype::kFloat32, ReduceOp::kSum}), Code::kOk);
   EXPECT_EQ(code({Collective::kAllReduce, a, a, 4, static_cast<Datatype>(99), ReduceOp::kSum}), Code::kInvalidArgument);
-  EXPECT_EQ(code({Collective::kAllReduce, a, a, 4, Datatype::kFloat32, static_cast<ReduceOp>(17)}), Code::kInvalidArgument);
+  EXPECT_EQ(code({Collective::kAllReduce, a, a, 4, Datatype::kFloat32, static_cast<ReduceOp>(17)}),
+            Code::kInvalidArgument);
   EXPECT_EQ(code({Collective::kAllReduce, nullptr, nullptr, 0, Datatype::kFloat32, ReduceOp::kSum}), Code::kOk);
-  EXPECT_EQ(code({Collective::kAllReduce, a, a, UINT64_MAX / 2, Datatype::kFloat32, ReduceOp::kSum}), Code::kInvalidArgument);
+  EXPECT_EQ(code({Collective::kAllReduce, a, a, UINT64_MAX / 2, Datatype::kFloat32, ReduceOp::kSum}),
+            Code::kInvalidArgument);
 }
 
 }  // namespace

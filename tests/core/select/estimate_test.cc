@@ -50,7 +50,8 @@ TEST(Estimator, LargeCallsAreCutAndBounded) {
 /// A made-up fabric: calibration must find its numbers.
 class Fabric {
  public:
-  Fabric(const Layout& layout, double latency_us, double bytes_per_us) : estimator_(layout, model_of(latency_us, bytes_per_us)) {}
+  Fabric(const Layout& layout, double latency_us, double bytes_per_us)
+      : estimator_(layout, model_of(latency_us, bytes_per_us)) {}
   static LinkModel model_of(double latency_us, double bytes_per_us) {
     LinkModel model;
     model.latency_us = latency_us;
@@ -96,9 +97,8 @@ TEST(Calibrate, FindsTheFabricsNumbers) {
 TEST(Calibrate, ConfiguredNumbersAreKept) {
   const Layout layout = Layout::uniform(4, 1);
   Fabric fabric(layout, 40, 500);
-  auto found = calibrate(layout, {}, {7, 99}, [&](const auto& composition, std::uint64_t bytes) {
-    return fabric.run(composition, bytes);
-  });
+  auto found = calibrate(layout, {}, {7, 99},
+                         [&](const auto& composition, std::uint64_t bytes) { return fabric.run(composition, bytes); });
   ASSERT_TRUE(found.ok());
   EXPECT_DOUBLE_EQ(found->latency_us, 7);
   EXPECT_DOUBLE_EQ(found->bytes_per_us, 99);
