@@ -29,6 +29,9 @@ void add_perf(CLI::App& app) {
       ->excludes("-f");
   perf->add_option("-n,--iters", flags->iterations, "Timed calls a size and path, at most")->capture_default_str();
   perf->add_option("-w,--warmup_iters", flags->warmup, "Untimed calls before them, at most")->capture_default_str();
+  perf->add_option("-a,--average", flags->across,
+                   "A call's time: 0 rank 0's, 1 the ranks' average, 2 the least, 3 the most")
+      ->capture_default_str();
   perf->add_option("--seconds", flags->seconds, "End a size and path after this time, but not before 5 calls; 0: never")
       ->capture_default_str();
   perf->add_option("-d,--datatype", flags->datatypes, "Datatypes, separated by commas, or all")->capture_default_str();

@@ -187,13 +187,32 @@ PerfRecord PerfMeasurement::measure(const PerfCase& one, const std::function<voi
   record.ran = plan.path == FOLDCAST_PATH_OFFLOAD ? PerfPath::kOffload : PerfPath::kHost;
   record.plan = plan.name;
   record.iterations = batches.times_us.size();
-  job_.agree(batches.times_us, FOLDCAST_MAX);
+  agree_on_times(batches.times_us);
   record.time_us = summarize(batches.times_us);
   std::array<std::int64_t, 2> wire = {batches.wire.tx, batches.wire.rx};
   job_.agree(wire, FOLDCAST_MAX);
   record.wire_tx_bytes = wire[0] / static_cast<std::int64_t>(record.iterations);
   record.wire_rx_bytes = wire[1] / static_cast<std::int64_t>(record.iterations);
   return record;
+}
+
+void PerfMeasurement::agree_on_times(std::vector<double>& times_us) {
+  switch (options_.across) {
+    case PerfAcross::kRank0:
+      if (job_.rank() != 0) std::fill(times_us.begin(), times_us.end(), 0.0);
+      job_.agree(times_us, FOLDCAST_SUM);
+      break;
+    case PerfAcross::kAverage:
+      job_.agree(times_us, FOLDCAST_SUM);
+      for (double& us : times_us) us /= job_.size();
+      break;
+    case PerfAcross::kLeast:
+      job_.agree(times_us, FOLDCAST_MIN);
+      break;
+    case PerfAcross::kMost:
+      job_.agree(times_us, FOLDCAST_MAX);
+      break;
+  }
 }
 
 }  // namespace foldcast::tools

@@ -57,6 +57,7 @@ class PerfMeasurement {
   std::int64_t check_once(const PerfCase& one, const foldcast_plan_info_t& plan, bool in_place);
   void warm_up(const PerfCase& one);
   Batches time(const PerfCase& one);
+  void agree_on_times(std::vector<double>& times_us);
   void run_batch(const PerfCase& one, std::uint64_t iterations, Batches& batches);
   WireBytes read_counters() const;
 

@@ -261,6 +261,12 @@ Result<PerfOptions> validate(const PerfFlags& flags) {
   FOLDCAST_ASSIGN(options.iterations, parse_count("-n", flags.iterations, 1));
   FOLDCAST_ASSIGN(options.warmup, parse_count("-w", flags.warmup, 0));
   FOLDCAST_ASSIGN(options.seconds, parse_seconds("--seconds", flags.seconds));
+  FOLDCAST_ASSIGN(const std::uint64_t across, parse_count("-a", flags.across, 0));
+  if (across > 3) {
+    return invalid_argument(fmt::format(
+        "-a {}: give 0 (rank 0), 1 (average), 2 (least) or 3 (most) for whose time a call has", flags.across));
+  }
+  options.across = static_cast<PerfAcross>(across);
   FOLDCAST_ASSIGN(options.check, parse_switch("-c", flags.check));
   FOLDCAST_ASSIGN(options.blocking, parse_switch("-z", flags.blocking));
   FOLDCAST_ASSIGN(options.datatypes, parse_datatypes(flags.datatypes));

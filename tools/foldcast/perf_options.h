@@ -30,6 +30,7 @@ struct PerfFlags {
   std::string ops = "sum";
   std::string check = "1";
   std::string blocking = "0";
+  std::string across = "1";
   std::string paths;  ///< empty: FOLDCAST_PATH
   std::string plan;   ///< empty: FOLDCAST_PLAN
   std::string sizes_from;
@@ -37,6 +38,9 @@ struct PerfFlags {
   std::string plot;
   bool in_place = false;
 };
+
+/// Which rank's time a call has, numbered as nccl-tests do.
+enum class PerfAcross : std::uint8_t { kRank0 = 0, kAverage = 1, kLeast = 2, kMost = 3 };
 
 /// One message size to measure. `occurrences`: how often a step of the workload has it (1 without --sizes-from).
 struct PerfSize {
@@ -58,6 +62,7 @@ struct PerfOptions {
   double seconds = 2;  ///< per size and path; 0: no bound
   bool check = true;
   bool blocking = false;
+  PerfAcross across = PerfAcross::kAverage;
   bool in_place = false;
   std::string sizes_from;
   std::string json;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -171,10 +172,12 @@ std::string perf_header(const PerfOptions& options, std::span<const RankPlace> p
   for (std::size_t rank = 0; rank < std::min(places.size(), kMostRankLines); ++rank)
     text += rank_line(rank, places[rank]);
   if (places.size() > kMostRankLines) text += fmt::format("#  and {} more ranks\n", places.size() - kMostRankLines);
-  text +=
-      "#\n# time: a call's, the slowest rank's; algbw, busbw: of the median; wire tx, rx: bytes a call, of the busiest "
-      "node"
-      " (K M G: powers of 1000)\n#\n";
+  constexpr std::array<std::string_view, 4> kWhose = {"rank 0's", "the ranks' average", "the fastest rank's",
+                                                      "the slowest rank's"};
+  text += fmt::format(
+      "#\n# time: a call's, {}; algbw, busbw: of the median; wire tx, rx: bytes a call, of the busiest node"
+      " (K M G: powers of 1000)\n#\n",
+      kWhose[static_cast<std::size_t>(options.across)]);
   return text;
 }
 
