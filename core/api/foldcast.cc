@@ -58,7 +58,6 @@ Status get(foldcast_comm_t comm, int* target, int value(foldcast_comm_t)) {
   return foldcast::ok_status();
 }
 
-/// "FOLDCAST_TRANSPORT" decides; more kinds than one come with more fabrics.
 foldcast::runtime::TransportFactory transport_factory() {
   return [](std::uint64_t token) {
     foldcast::transports::UcxOptions options;
@@ -76,6 +75,9 @@ Status init(foldcast_comm_t* comm) {
   FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator pointer"));
   *comm = nullptr;
   FOLDCAST_ASSIGN(auto config, foldcast::Config::from_environment());
+  if (config.transport != "ucx") {
+    return foldcast::invalid_argument("FOLDCAST_TRANSPORT is \"" + config.transport + "\": this build has ucx");
+  }
   FOLDCAST_ASSIGN(const auto launch, foldcast::bootstrap::resolve_launch(environment));
   if (launch.rank == 0) {
     for (const auto& warning : config.warnings()) foldcast::log().warn("{}", warning);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -73,6 +74,14 @@ TEST_F(OneRank, BadArgumentsExplainThemselves) {
   expect(foldcast_comm_set_path(comm_, static_cast<foldcast_path_t>(9)), FOLDCAST_INVALID_ARGUMENT, "unknown path");
   expect(foldcast_comm_init(nullptr), FOLDCAST_INVALID_ARGUMENT, "NULL");
   EXPECT_EQ(foldcast_comm_destroy(nullptr), FOLDCAST_SUCCESS);
+}
+
+TEST(CAbi, AnUnknownTransportIsNotReplacedSilently) {
+  ::setenv("FOLDCAST_TRANSPORT", "pigeon", 1);
+  foldcast_comm_t comm = nullptr;
+  EXPECT_EQ(foldcast_comm_init(&comm), FOLDCAST_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(foldcast_last_error()).find("pigeon"), std::string::npos);
+  ::unsetenv("FOLDCAST_TRANSPORT");
 }
 
 TEST(CAbi, NamesMatchTheLibrarys) {
