@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "core/base/collective.h"
 #include "core/base/status.h"
@@ -19,6 +20,9 @@ enum class Verb : std::uint8_t {
   kBroadcast,      ///< node groups: `count` elements from local rank `peer`
   kBarrier,        ///< group engines: completes when every member has posted it
 };
+
+/// "all_reduce" and so on.
+std::string_view to_string(Verb verb);
 
 /// Names one message of one fragment of one call. Equal on both sides; messages with equal keys between the same two
 /// peers match first-in-first-out.

@@ -2,6 +2,7 @@
 
 #include "core/base/collective.h"
 #include "core/base/datatype.h"
+#include "core/base/engine.h"
 #include "core/base/reduce_op.h"
 
 namespace foldcast {
@@ -12,6 +13,8 @@ constexpr std::array<std::string_view, kDatatypeCount> kDatatypeNames = {"int8",
                                                                          "float16", "bfloat16", "float32", "float64"};
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames = {"sum", "prod", "min", "max", "avg"};
 constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {"none", "all_reduce", "barrier"};
+constexpr std::array<std::string_view, 7> kVerbNames = {"send",       "recv",      "all_reduce", "reduce_scatter",
+                                                        "all_gather", "broadcast", "barrier"};
 
 template <typename Names>
 std::optional<std::size_t> index_of(const Names& names, std::string_view name) {
@@ -48,6 +51,11 @@ std::optional<ReduceOp> reduce_op_from_string(std::string_view name) {
 std::string_view to_string(Collective kind) {
   auto index = static_cast<std::size_t>(kind);
   return index < kCollectiveCount ? kCollectiveNames[index] : "unknown collective";
+}
+
+std::string_view to_string(Verb verb) {
+  auto index = static_cast<std::size_t>(verb);
+  return index < kVerbNames.size() ? kVerbNames[index] : "unknown verb";
 }
 
 }  // namespace foldcast

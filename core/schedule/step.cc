@@ -5,26 +5,6 @@
 namespace foldcast::schedule {
 namespace {
 
-std::string_view name_of(Verb verb) {
-  switch (verb) {
-    case Verb::kSend:
-      return "send";
-    case Verb::kRecv:
-      return "recv";
-    case Verb::kAllReduce:
-      return "all_reduce";
-    case Verb::kReduceScatter:
-      return "reduce_scatter";
-    case Verb::kAllGather:
-      return "all_gather";
-    case Verb::kBroadcast:
-      return "broadcast";
-    case Verb::kBarrier:
-      return "barrier";
-  }
-  return "unknown";
-}
-
 /// ", message 3" and the channel when it is not the usual one.
 std::string message_of(const Step& step) {
   if (step.channel == 0) return fmt::format(", message {}", step.ordinal);
@@ -32,7 +12,7 @@ std::string message_of(const Step& step) {
 }
 
 std::string group_text(const Step& step) {
-  std::string text = fmt::format("group {} {}", step.group, name_of(step.verb));
+  std::string text = fmt::format("group {} {}", step.group, foldcast::to_string(step.verb));
   if (step.verb == Verb::kBroadcast) text += fmt::format(" from member {}", step.peer);
   if (step.verb != Verb::kBarrier) text += fmt::format(" {} to {}", to_string(step.a), to_string(step.target));
   if (step.verb == Verb::kReduceScatter || step.verb == Verb::kAllGather) {

@@ -5,25 +5,6 @@
 namespace foldcast::hierarchy {
 namespace {
 
-std::string verb_name(Verb verb) {
-  switch (verb) {
-    case Verb::kAllReduce:
-      return "all_reduce";
-    case Verb::kReduceScatter:
-      return "reduce_scatter";
-    case Verb::kAllGather:
-      return "all_gather";
-    case Verb::kBroadcast:
-      return "broadcast";
-    case Verb::kBarrier:
-      return "barrier";
-    case Verb::kSend:
-    case Verb::kRecv:
-      break;
-  }
-  return "verb " + std::to_string(static_cast<int>(verb));
-}
-
 struct Difference {
   std::string field;
   std::string mine;
@@ -43,7 +24,7 @@ Difference difference(const CallId& a, const CallId& b) {
   if (x.count != y.count) return {"count", number(x.count), number(y.count)};
   if (x.root != y.root) return {"root", number(x.root), number(y.root)};
   if (a.fragment != b.fragment) return {"fragment", number(a.fragment), number(b.fragment)};
-  if (a.verb != b.verb) return {"verb", verb_name(a.verb), verb_name(b.verb)};
+  if (a.verb != b.verb) return {"verb", std::string(to_string(a.verb)), std::string(to_string(b.verb))};
   if (a.count != b.count) return {"fragment count", number(a.count), number(b.count)};
   if (a.owners != b.owners) return {"owners", number(a.owners), number(b.owners)};
   return {"broadcasting local rank", number(a.peer), number(b.peer)};
