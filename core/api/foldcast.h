@@ -16,6 +16,13 @@
 #endif
 #define FOLDCAST_API __attribute__((visibility("default")))
 
+/* Any int may come in: what is no enumerator is refused with a message, not undefined behaviour. */
+#ifdef __cplusplus
+#define FOLDCAST_ENUM_INT : int
+#else
+#define FOLDCAST_ENUM_INT
+#endif
+
 #define FOLDCAST_VERSION_MAJOR 0
 #define FOLDCAST_VERSION_MINOR 1
 #define FOLDCAST_VERSION_PATCH 0
@@ -25,7 +32,7 @@
 extern "C" {
 #endif
 
-typedef enum foldcast_result {
+typedef enum foldcast_result FOLDCAST_ENUM_INT {
   FOLDCAST_SUCCESS = 0,
   FOLDCAST_INVALID_ARGUMENT = 1,
   FOLDCAST_UNSUPPORTED = 2,
@@ -39,7 +46,7 @@ typedef enum foldcast_result {
   FOLDCAST_INTERNAL_ERROR = 10
 } foldcast_result_t;
 
-typedef enum foldcast_datatype {
+typedef enum foldcast_datatype FOLDCAST_ENUM_INT {
   FOLDCAST_INT8 = 0,
   FOLDCAST_UINT8 = 1,
   FOLDCAST_INT16 = 2,
@@ -55,7 +62,7 @@ typedef enum foldcast_datatype {
 } foldcast_datatype_t;
 
 /* Integers wrap. Float min and max: NaN wins, -0 < +0. avg divides the whole sum once; integers round toward zero. */
-typedef enum foldcast_op {
+typedef enum foldcast_op FOLDCAST_ENUM_INT {
   FOLDCAST_SUM = 0,
   FOLDCAST_PROD = 1,
   FOLDCAST_MIN = 2,
@@ -65,7 +72,7 @@ typedef enum foldcast_op {
 
 /* Which way a communicator's calls may go. AUTO: whatever is priced cheaper. OFFLOAD: through the aggregation tree
  * where one was joined, else (counted and logged) on the hosts. HOST: never through a tree. */
-typedef enum foldcast_path {
+typedef enum foldcast_path FOLDCAST_ENUM_INT {
   FOLDCAST_PATH_AUTO = 0,
   FOLDCAST_PATH_OFFLOAD = 1,
   FOLDCAST_PATH_HOST = 2

@@ -22,18 +22,24 @@ constexpr std::uint64_t cookie_of(std::uint32_t execution, std::uint32_t fragmen
   return std::uint64_t{execution} << 48 | std::uint64_t{fragment} << 32 | step;
 }
 constexpr std::size_t kMostExecutions = 1u << 16;
+constexpr std::uint32_t kPassesPerRound = 32;
 
 }  // namespace
 
 Executor::Executor(std::vector<Engine*> engines)
     : engines_(std::move(engines)),
+      awake_(engines_.size(), true),
       completions_(kCompletionsPerPoll),
       last_progress_(std::chrono::steady_clock::now()) {}
 
-void Executor::add_engine(Engine* engine) { engines_.push_back(engine); }
+void Executor::add_engine(Engine* engine) {
+  engines_.push_back(engine);
+  awake_.push_back(true);
+}
 
 void Executor::remove_engine(Engine* engine) {
   std::erase(engines_, engine);
+  awake_.assign(engines_.size(), true);
   std::erase_if(lanes_, [&](const auto& entry) { return entry.first.first == engine; });
 }
 
@@ -181,8 +187,7 @@ bool Executor::issue(const StepRef& ref) {
   switch (step.kind) {
     case StepKind::kSend:
     case StepKind::kRecv: {
-      const auto cookie = cookie_of(execution.slot_, ref.fragment, ref.step);
-      if (execution.endpoints_->transport->post(call_of(ref), cookie) == Posted::kRetry) return false;
+      if (post(execution.endpoints_->transport, ref) == Posted::kRetry) return false;
       fragment.states[ref.step] = Execution::StepState::kPosted;
       ++execution.outstanding_;
       return true;
@@ -222,7 +227,7 @@ bool Executor::issue_group(const StepRef& ref) {
     return true;
   }
   Engine* engine = execution.endpoints_->groups[step.group];
-  if (engine->post(call_of(ref), cookie_of(execution.slot_, ref.fragment, ref.step)) == Posted::kRetry) return false;
+  if (post(engine, ref) == Posted::kRetry) return false;
   fragment.states[ref.step] = Execution::StepState::kPosted;
   ++execution.outstanding_;
   ++lane.next;
@@ -278,12 +283,30 @@ void Executor::complete(const Completion& completion) {
   finish_step({&execution, fragment, step});
 }
 
+void Executor::wake(int descriptor) {
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    if (engines_[i]->descriptor() == descriptor) awake_[i] = true;
+  }
+}
+
+void Executor::wake_all() { awake_.assign(engines_.size(), true); }
+
+/// What a step asks of an engine, which is then awake.
+Posted Executor::post(Engine* engine, const StepRef& ref) {
+  const auto place = std::find(engines_.begin(), engines_.end(), engine) - engines_.begin();
+  awake_[static_cast<std::size_t>(place)] = true;
+  return engine->post(call_of(ref), cookie_of(ref.execution->slot_, ref.fragment, ref.step));
+}
+
 bool Executor::progress() {
   bool moved = false;
-  for (Engine* engine : engines_) {
+  // A busy engine must not keep an armed one from being looked at for long.
+  if (++passes_ % kPassesPerRound == 0) wake_all();
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    if (!awake_[i]) continue;
     for (;;) {
-      const std::size_t got = engine->poll(completions_);
-      for (std::size_t i = 0; i < got; ++i) complete(completions_[i]);
+      const std::size_t got = engines_[i]->poll(completions_);
+      for (std::size_t c = 0; c < got; ++c) complete(completions_[c]);
       moved |= got > 0;
       if (got < completions_.size()) break;
     }
@@ -307,8 +330,10 @@ bool Executor::progress() {
 bool Executor::arm() {
   // A step that found a full queue is tried again at once: nothing promises a wake-up when there is room.
   if (!retry_.empty()) return false;
-  for (Engine* engine : engines_) {
-    if (!engine->arm()) return false;
+  for (std::size_t i = 0; i < engines_.size(); ++i) {
+    if (!awake_[i]) continue;
+    if (!engines_[i]->arm()) return false;
+    awake_[i] = false;
   }
   return true;
 }
@@ -332,6 +357,7 @@ void Executor::fail(std::uint32_t communicator, const Status& status) {
     fail_execution(*execution, status);
   }
   if (endpoints == nullptr) return;
+  wake_all();  // what is cancelled comes back from polling
   if (endpoints->transport != nullptr) endpoints->transport->cancel(communicator);
   for (Engine* group : endpoints->groups) {
     if (group != nullptr) group->cancel(communicator);

@@ -84,9 +84,14 @@ class Executor {
   Result<Execution*> launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding);
   void release(Execution* execution);
 
-  /// One pass over all engines; true when anything moved.
+  /// One pass over the engines that are awake; true when anything moved. An engine falls asleep when it is armed and is
+  /// awake again once something is posted to it or wake() names it: what an idle engine costs is paid once, not per
+  /// pass.
   bool progress();
-  /// Asks every engine to arm; false when one has news. See Engine.
+  /// The engine whose descriptor is readable; every engine.
+  void wake(int descriptor);
+  void wake_all();
+  /// Arms every engine that is awake; false when one has news. See Engine.
   bool arm();
   std::span<Engine* const> engines() const { return engines_; }
   std::chrono::steady_clock::time_point last_progress() const { return last_progress_; }
@@ -115,6 +120,7 @@ class Executor {
   /// False: the engine's queue is full, try again.
   bool issue(const StepRef& ref);
   bool issue_group(const StepRef& ref);
+  Posted post(Engine* engine, const StepRef& ref);
   void finish_step(const StepRef& ref);
   void finish_fragment(Execution& execution, std::uint32_t slot);
   void fail_execution(Execution& execution, const Status& status);
@@ -126,6 +132,8 @@ class Executor {
   Lane& lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane);
 
   std::vector<Engine*> engines_;
+  std::vector<bool> awake_;  ///< per engine
+  std::uint32_t passes_ = 0;
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<Execution*> idle_;
   std::map<std::pair<Engine*, std::uint8_t>, Lane> lanes_;

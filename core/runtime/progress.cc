@@ -70,9 +70,16 @@ void Progress::check_deadline(Execution& execution, Clock::time_point since) {
 void Progress::sleep(Clock::time_point until) {
   if (!executor_.arm()) return;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-  epoll_event events[8];
-  const int ready = ::epoll_wait(epoll_.get(), events, 8, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000)));
-  for (int i = 0; i < ready; ++i) store_has_news_ |= events[i].data.fd == store_.descriptor();
+  constexpr int kEvents = 8;
+  epoll_event events[kEvents];
+  const int ready =
+      ::epoll_wait(epoll_.get(), events, kEvents, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000)));
+  for (int i = 0; i < ready; ++i) {
+    store_has_news_ |= events[i].data.fd == store_.descriptor();
+    executor_.wake(events[i].data.fd);
+  }
+  // Who spins looks at everything; and after a silence, or more news than fitted, so does everybody.
+  if (options_.spin.count() > 0 || ready <= 0 || ready == kEvents) executor_.wake_all();
 }
 
 Status Progress::settle(const Execution& execution) {
@@ -92,6 +99,7 @@ Status Progress::settle(const Execution& execution) {
 Status Progress::wait(Execution& execution) {
   const auto since = Clock::now();
   auto idle_since = since;
+  if (options_.spin.count() > 0) executor_.wake_all();
   int passes = 0;
   while (!execution.finished()) {
     if (executor_.progress()) {
@@ -115,6 +123,7 @@ void Progress::poll(Execution& execution) {
   const auto now = Clock::now();
   if (now - last_poll_ > kCallerGap) polled_since_ = now;
   last_poll_ = now;
+  executor_.wake_all();
   executor_.progress();
   if (execution.finished()) return;
   check_peers(execution);
