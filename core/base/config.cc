@@ -139,7 +139,8 @@ constexpr Setting kSettings[] = {
     {{"spin_us", "-1", "Microseconds to poll before sleeping, at most 1000000; -1: decided from cores and ranks."},
      [](Config& c, std::string_view v) { return read_integer<std::int64_t>(v, -1, 1'000'000, c.spin_us); }},
     {{"host_id", "",
-      "Ranks with the same text share a node, others do not; empty: found from kernel, network namespace and /dev/shm."},
+      "Ranks with the same text share a node, others do not; empty: found from kernel, network namespace and "
+      "/dev/shm."},
      [](Config& c, std::string_view v) { return read_text(v, c.host_id); }},
     {{"hostname", "", "Name of this node in errors and in the topology file; empty: what gethostname says."},
      [](Config& c, std::string_view v) { return read_text(v, c.hostname); }},
