@@ -5,62 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <climits>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
 
+#include "core/base/wire.h"
+
 namespace foldcast::hierarchy {
 namespace {
 
-// Serialised form, little-endian: version (1 byte), five integers (4 bytes each), then length-prefixed (2 bytes)
-// strings.
-static_assert(std::endian::native == std::endian::little, "the serialised form is little-endian");
+// Serialised form: version (1 byte), pid, cores and NUMA node (4 bytes each), then hostname, kernel and node.
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kMaxText = 1024;
-constexpr std::size_t kMaxCpusets = 16;
-
-class Writer {
- public:
-  void number(std::uint32_t value) { append(&value, sizeof value); }
-  void text(const std::string& value) {
-    // A longer name is cut, on every rank alike because each writes its own: identity only needs equality.
-    auto length = static_cast<std::uint16_t>(std::min(value.size(), kMaxText));
-    append(&length, sizeof length);
-    append(value.data(), length);
-  }
-  void append(const void* bytes, std::size_t count) { out_.append(static_cast<const char*>(bytes), count); }
-  std::string take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
-  bool number(std::uint32_t& value) { return raw(&value, sizeof value); }
-  bool text(std::string& value) {
-    std::uint16_t length = 0;
-    if (!raw(&length, sizeof length) || length > kMaxText || length > rest_.size()) return false;
-    value.assign(rest_.substr(0, length));
-    rest_.remove_prefix(length);
-    return true;
-  }
-  bool raw(void* target, std::size_t count) {
-    if (count > rest_.size()) return false;
-    std::memcpy(target, rest_.data(), count);
-    rest_.remove_prefix(count);
-    return true;
-  }
-  bool at_end() const { return rest_.empty(); }
-
- private:
-  std::string_view rest_;
-};
 
 Result<std::string> boot_id() {
   const char* path = "/proc/sys/kernel/random/boot_id";
@@ -82,7 +40,6 @@ Result<std::string> namespaces() {
 struct Placement {
   std::uint32_t cores = 1;
   std::uint32_t numa_node = 0;
-  std::string cpuset;
 };
 
 struct TopologyDeleter {
@@ -122,47 +79,36 @@ Result<Placement> placement() {
     found.numa_node = numa->os_index;
     break;
   }
-  char* list = nullptr;
-  if (hwloc_bitmap_list_asprintf(&list, bound.get()) >= 0) {
-    found.cpuset = list;
-    std::free(list);  // NOLINT: malloc'ed by hwloc
-  }
   return found;
 }
 
 }  // namespace
 
 std::string HostIdentity::serialize() const {
-  Writer writer;
-  writer.append(&kVersion, 1);
-  const auto cpusets = static_cast<std::uint32_t>(std::min(cpuset.size(), kMaxCpusets));
-  for (std::uint32_t value : {static_cast<std::uint32_t>(pid), cores, numa_node, cpusets}) writer.number(value);
-  for (const std::string* text : {&hostname, &kernel, &node}) writer.text(*text);
-  for (std::uint32_t i = 0; i < cpusets; ++i) writer.text(cpuset[i]);
+  WireWriter writer;
+  writer.put(kVersion).put(pid).put(cores).put(numa_node);
+  // A longer name is cut, on every rank alike because each writes its own: identity only needs equality.
+  for (const std::string* text : {&hostname, &kernel, &node}) writer.put_text(*text, kMaxText);
   return writer.take();
 }
 
 Result<HostIdentity> HostIdentity::parse(std::string_view bytes) {
-  Reader reader(bytes);
-  std::uint8_t version = 0;
-  if (!reader.raw(&version, 1)) return invalid_argument("a host identity of 0 bytes; the peer speaks something else");
+  WireReader reader(bytes);
+  const auto version = reader.get<std::uint8_t>();
+  if (!reader.ok()) return invalid_argument("a host identity of 0 bytes; the peer speaks something else");
   if (version != kVersion) {
     return invalid_argument("a host identity of version " + std::to_string(version) + ", this is version " +
                             std::to_string(kVersion) + "; run the same Foldcast on all ranks");
   }
   HostIdentity identity;
-  std::uint32_t pid = 0;
-  std::uint32_t cpusets = 0;
-  bool whole = reader.number(pid) && reader.number(identity.cores) && reader.number(identity.numa_node) &&
-               reader.number(cpusets) && cpusets <= kMaxCpusets && reader.text(identity.hostname) &&
-               reader.text(identity.kernel) && reader.text(identity.node);
-  identity.cpuset.resize(whole ? cpusets : 0);
-  for (std::string& set : identity.cpuset) whole = whole && reader.text(set);
-  if (!whole || !reader.at_end() || identity.cores == 0 || pid > INT_MAX) {
+  identity.pid = reader.get<std::int32_t>();
+  identity.cores = reader.get<std::uint32_t>();
+  identity.numa_node = reader.get<std::uint32_t>();
+  for (std::string* text : {&identity.hostname, &identity.kernel, &identity.node}) *text = reader.get_text(kMaxText);
+  if (!reader.complete() || identity.cores == 0 || identity.pid < 0) {
     return invalid_argument("a host identity of " + std::to_string(bytes.size()) +
                             " bytes that is cut short or malformed; the peer speaks something else");
   }
-  identity.pid = static_cast<std::int32_t>(pid);
   return identity;
 }
 
@@ -181,7 +127,6 @@ Result<HostIdentity> this_host(const std::string& hostname) {
   identity.pid = ::getpid();
   identity.cores = place.cores;
   identity.numa_node = place.numa_node;
-  if (!place.cpuset.empty()) identity.cpuset.push_back(place.cpuset);
   return identity;
 }
 

@@ -17,7 +17,6 @@ struct HostIdentity {
   std::int32_t pid = 0;
   std::uint32_t cores = 1;  ///< that this process may run on
   std::uint32_t numa_node = 0;
-  std::vector<std::string> cpuset;  ///< reserved for placement: hwloc's list form, one entry
 
   std::string serialize() const;
   static Result<HostIdentity> parse(std::string_view bytes);

@@ -25,7 +25,7 @@ struct TransportCounters {
 /// naming the field and both values, and its buffer is untouched; so does every posted receive of the same (peer,
 /// communicator, sequence) when a message with another signature arrives for a fragment or tag nobody posted. A
 /// zero-byte message is a message. A send completes when its buffer may be reused. Peer failure: all outstanding calls
-/// with that peer end with kPeerFailed naming it (see set_peer_name), later posts too.
+/// with that peer end with kPeerFailed naming it, later posts too.
 class Transport : public Engine {
  public:
   virtual std::string_view name() const = 0;

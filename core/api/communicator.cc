@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/base/log.h"
+#include "core/base/wire.h"
 #include "core/select/calibrate.h"
 #include "hierarchy/planner.h"
 #include "hierarchy/shm/shm_node_group.h"
@@ -22,29 +23,36 @@ constexpr std::chrono::milliseconds kJoinTimeout{5000};
 
 /// One member's word on its join, as it travels: the granted caps, or the reason for none.
 struct JoinReport {
-  bool joined = false;
-  bool idle = false;  ///< not a member of any tree: has no objection
+  enum class Outcome : std::uint8_t { kRefused, kJoined, kIdle };  ///< idle: a member of no tree, has no objection
+  Outcome outcome = Outcome::kRefused;
   GroupCaps caps;
   std::string text;
 
   std::string serialize() const {
-    std::string bytes(2 + sizeof(GroupCaps), '\0');
-    bytes[0] = joined ? 1 : 0;
-    bytes[1] = idle ? 1 : 0;
-    std::memcpy(bytes.data() + 2, &caps, sizeof(caps));
-    return bytes + text;
+    WireWriter writer;
+    writer.put(static_cast<std::uint8_t>(outcome)).put(caps.dtypes).put(caps.ops).put(caps.fragment_bytes);
+    writer.put(caps.slots).put(caps.depth).put(caps.exclusive).put(caps.deterministic).put_bytes(text);
+    return writer.take();
   }
-  static Result<JoinReport> parse(const std::string& bytes) {
-    if (bytes.size() < 2 + sizeof(GroupCaps)) return internal_error("malformed join report");
+  static Result<JoinReport> parse(std::string_view bytes) {
+    WireReader reader(bytes);
     JoinReport report;
-    report.joined = bytes[0] != 0;
-    report.idle = bytes[1] != 0;
-    std::memcpy(&report.caps, bytes.data() + 2, sizeof(report.caps));
-    report.text = bytes.substr(2 + sizeof(GroupCaps));
+    const auto outcome = reader.get<std::uint8_t>();
+    report.outcome = static_cast<Outcome>(outcome);
+    report.caps.dtypes = reader.get<std::uint32_t>();
+    report.caps.ops = reader.get<std::uint32_t>();
+    report.caps.fragment_bytes = reader.get<std::uint64_t>();
+    report.caps.slots = reader.get<std::uint32_t>();
+    report.caps.depth = reader.get<std::uint32_t>();
+    report.caps.exclusive = reader.get<std::uint8_t>() != 0;
+    report.caps.deterministic = reader.get<std::uint8_t>() != 0;
+    report.text = reader.get_bytes();
+    if (!reader.complete() || outcome > static_cast<std::uint8_t>(Outcome::kIdle)) {
+      return internal_error("a malformed join report");
+    }
     return report;
   }
 };
-static_assert(std::is_trivially_copyable_v<GroupCaps>);
 
 }  // namespace
 
@@ -154,10 +162,10 @@ Status WorldCommunicator::join_tree(const runtime::TransportFactory& make_transp
   } else if (config.topology.empty() || config.aggregators.empty()) {
     mine.text = "no aggregators are configured: set FOLDCAST_TOPOLOGY and FOLDCAST_AGGREGATORS";
   } else if (shard >= layout.smallest_node()) {
-    mine.idle = true;
+    mine.outcome = JoinReport::Outcome::kIdle;
   } else if (auto asked = ask_tree(make_transport); asked.ok()) {
     group = std::move(asked).value();
-    mine.joined = true;
+    mine.outcome = JoinReport::Outcome::kJoined;
     mine.caps = group->caps();
     mine.text = group->describe();
   } else {
@@ -169,8 +177,8 @@ Status WorldCommunicator::join_tree(const runtime::TransportFactory& make_transp
   bool first = true;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     FOLDCAST_ASSIGN(const auto report, JoinReport::parse(reports[rank]));
-    if (report.idle) continue;
-    if (!report.joined) {
+    if (report.outcome == JoinReport::Outcome::kIdle) continue;
+    if (report.outcome == JoinReport::Outcome::kRefused) {
       model_.tree = false;
       model_.tree_refusal = fmt::format("{}: {}", context_->names()[rank], report.text);
       const bool configured = !config.topology.empty() && !config.aggregators.empty() && config.path != "host";

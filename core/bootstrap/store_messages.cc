@@ -1,6 +1,6 @@
 #include "core/bootstrap/store_messages.h"
 
-#include "core/bootstrap/wire.h"
+#include "core/base/wire.h"
 
 namespace foldcast::bootstrap {
 namespace {
@@ -8,30 +8,34 @@ namespace {
 void write_fields(const StoreMessage& m, WireWriter& out) {
   switch (m.verb) {
     case StoreVerb::kJoin:
-      out.i32(m.rank).i32(m.size).text(m.name);
+      out.put(m.rank).put(m.size).put_bytes(m.name);
       break;
     case StoreVerb::kSet:
-      out.u32(m.id).text(m.name).text(m.text);
+      out.put(m.id).put_bytes(m.name).put_bytes(m.text);
       break;
     case StoreVerb::kGet:
-      out.u32(m.id).text(m.name).u64(m.time_ms);
+      out.put(m.id).put_bytes(m.name).put(m.time_ms);
       break;
     case StoreVerb::kGather:
-      out.u32(m.id).text(m.name).u64(m.time_ms).text(m.text).u32(static_cast<std::uint32_t>(m.members.size()));
-      for (auto rank : m.members) out.i32(rank);
+      out.put(m.id).put_bytes(m.name).put(m.time_ms).put_bytes(m.text).put(
+          static_cast<std::uint32_t>(m.members.size()));
+      for (auto rank : m.members) out.put(rank);
       break;
     case StoreVerb::kJoined:
-      out.text(m.name);
+      out.put_bytes(m.name);
       break;
     case StoreVerb::kRefused:
-      out.text(m.text);
+      out.put_bytes(m.text);
       break;
     case StoreVerb::kAnswer:
-      out.u32(m.id).u8(static_cast<std::uint8_t>(m.code)).text(m.text).u32(static_cast<std::uint32_t>(m.values.size()));
-      for (const auto& value : m.values) out.text(value);
+      out.put(m.id)
+          .put(static_cast<std::uint8_t>(m.code))
+          .put_bytes(m.text)
+          .put(static_cast<std::uint32_t>(m.values.size()));
+      for (const auto& value : m.values) out.put_bytes(value);
       break;
     case StoreVerb::kFailed:
-      out.i32(m.rank).text(m.name).text(m.text);
+      out.put(m.rank).put_bytes(m.name).put_bytes(m.text);
       break;
     case StoreVerb::kFarewell:
     case StoreVerb::kLater:
@@ -45,36 +49,37 @@ void write_fields(const StoreMessage& m, WireWriter& out) {
 bool read_fields(WireReader& in, StoreMessage& m) {
   switch (m.verb) {
     case StoreVerb::kJoin:
-      m.rank = in.i32(), m.size = in.i32(), m.name = in.text();
+      m.rank = in.get<std::int32_t>(), m.size = in.get<std::int32_t>(), m.name = in.get_bytes();
       return true;
     case StoreVerb::kSet:
-      m.id = in.u32(), m.name = in.text(), m.text = in.text();
+      m.id = in.get<std::uint32_t>(), m.name = in.get_bytes(), m.text = in.get_bytes();
       return true;
     case StoreVerb::kGet:
-      m.id = in.u32(), m.name = in.text(), m.time_ms = in.u64();
+      m.id = in.get<std::uint32_t>(), m.name = in.get_bytes(), m.time_ms = in.get<std::uint64_t>();
       return true;
     case StoreVerb::kGather: {
-      m.id = in.u32(), m.name = in.text(), m.time_ms = in.u64(), m.text = in.text();
-      std::uint32_t count = in.u32();
-      if (in.remaining() != 4ull * count) return false;
-      while (count-- > 0) m.members.push_back(in.i32());
+      m.id = in.get<std::uint32_t>(), m.name = in.get_bytes(), m.time_ms = in.get<std::uint64_t>(),
+      m.text = in.get_bytes();
+      std::uint32_t count = in.get<std::uint32_t>();
+      if (in.left() != 4ull * count) return false;
+      while (count-- > 0) m.members.push_back(in.get<std::int32_t>());
       return true;
     }
     case StoreVerb::kJoined:
-      m.name = in.text();
+      m.name = in.get_bytes();
       return true;
     case StoreVerb::kRefused:
-      m.text = in.text();
+      m.text = in.get_bytes();
       return true;
     case StoreVerb::kAnswer: {
-      m.id = in.u32(), m.code = static_cast<Code>(in.u8()), m.text = in.text();
-      std::uint32_t count = in.u32();
-      if (m.code > Code::kInternal || in.remaining() < 4ull * count) return false;
-      while (count-- > 0) m.values.push_back(in.text());
+      m.id = in.get<std::uint32_t>(), m.code = static_cast<Code>(in.get<std::uint8_t>()), m.text = in.get_bytes();
+      std::uint32_t count = in.get<std::uint32_t>();
+      if (m.code > Code::kInternal || in.left() < 4ull * count) return false;
+      while (count-- > 0) m.values.push_back(in.get_bytes());
       return true;
     }
     case StoreVerb::kFailed:
-      m.rank = in.i32(), m.name = in.text(), m.text = in.text();
+      m.rank = in.get<std::int32_t>(), m.name = in.get_bytes(), m.text = in.get_bytes();
       return true;
     case StoreVerb::kFarewell:
     case StoreVerb::kLater:
@@ -89,7 +94,7 @@ bool read_fields(WireReader& in, StoreMessage& m) {
 
 std::string encode(const StoreMessage& message) {
   WireWriter out;
-  out.u8(static_cast<std::uint8_t>(message.verb));
+  out.put(static_cast<std::uint8_t>(message.verb));
   write_fields(message, out);
   return out.take();
 }
@@ -97,8 +102,8 @@ std::string encode(const StoreMessage& message) {
 std::optional<StoreMessage> decode_store_message(std::string_view frame) {
   WireReader in(frame);
   StoreMessage message;
-  message.verb = static_cast<StoreVerb>(in.u8());
-  if (!read_fields(in, message) || !in.done()) return std::nullopt;
+  message.verb = static_cast<StoreVerb>(in.get<std::uint8_t>());
+  if (!read_fields(in, message) || !in.complete()) return std::nullopt;
   return message;
 }
 

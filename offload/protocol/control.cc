@@ -1,6 +1,6 @@
 #include "offload/protocol/control.h"
 
-#include "offload/protocol/wire.h"
+#include "core/base/wire.h"
 
 namespace foldcast::offload {
 namespace {

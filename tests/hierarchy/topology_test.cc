@@ -21,7 +21,6 @@ HostIdentity identity(const std::string& kernel, const std::string& node, std::u
   one.pid = 12345;
   one.cores = cores;
   one.numa_node = 1;
-  one.cpuset = {"0-3,8"};
   return one;
 }
 
@@ -35,7 +34,6 @@ TEST(HostIdentity, RoundTrip) {
   EXPECT_EQ(parsed->pid, one.pid);
   EXPECT_EQ(parsed->cores, one.cores);
   EXPECT_EQ(parsed->numa_node, one.numa_node);
-  EXPECT_EQ(parsed->cpuset, one.cpuset);
 }
 
 TEST(HostIdentity, CutShortExtendedOrAnotherVersionIsRefused) {
@@ -79,7 +77,6 @@ TEST(HostIdentity, OfThisProcess) {
   EXPECT_EQ(one->node.substr(0, one->kernel.size()), one->kernel);
   EXPECT_GT(one->node.size(), one->kernel.size());
   EXPECT_GE(one->cores, 1u);
-  ASSERT_EQ(one->cpuset.size(), 1u);
   auto again = this_host("");
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->node, one->node);
@@ -101,7 +98,6 @@ TEST(HostIdentity, CoresFollowTheBinding) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
   ASSERT_TRUE(bound.ok());
   EXPECT_EQ(bound->cores, 1u);
-  EXPECT_EQ(bound->cpuset, std::vector<std::string>{std::to_string(first)});
 }
 
 TEST(Layout, NodesAreNumberedByTheirLowestRank) {

@@ -4,22 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "core/schedule/program.h"
 #include "tests/core/schedule/editing.h"
-#include "tests/core/schedule/interpreter.h"
+#include "tests/core/schedule/verdict.h"
 
 namespace foldcast::schedule {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-constexpr Chunk kInput{Space::kInput, 0, 1, 1};
-constexpr Chunk kOutput{Space::kOutput, 0, 1, 1};
 
 AllReduceEntry entry(std::string_view name) { return find_all_reduce(name).value(); }
 
@@ -36,15 +32,6 @@ void edit(Program& program, std::uint32_t rank, const std::function<void(Edited&
   Edited edited(program.ranks[rank]);
   damage(edited);
   program.ranks[rank] = edited.schedule();
-}
-
-std::string error_of(const Program& program) {
-  const Status verified = verify_all_reduce(program);
-  return verified.ok() ? "accepted" : verified.message();
-}
-
-std::string at(std::uint32_t rank, std::uint32_t step) {
-  return "rank " + std::to_string(rank) + ", step " + std::to_string(step) + " (";
 }
 
 TEST(Verify, EditingAloneDamagesNothing) {
@@ -277,146 +264,6 @@ TEST(Verify, CatchesDeadlockThatOnlyBufferingAvoids) {
   EXPECT_THAT(error_of(program), HasSubstr("deadlock: "));
 }
 
-Program with_groups(std::uint32_t ranks, std::size_t groups, const std::function<void(Builder&)>& build) {
-  Program program = build_program("", ranks, build);
-  for (std::size_t g = 0; g < groups; ++g) {
-    Group group{GroupKind::kTree, "tree " + std::to_string(g), {}};
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) group.members.push_back(static_cast<std::int32_t>(rank));
-    program.groups.push_back(group);
-  }
-  return program;
-}
-
-Builder::GroupStep half(std::uint32_t index, std::uint8_t lane, std::uint32_t group = 0) {
-  return {.verb = Verb::kAllReduce,
-          .group = group,
-          .lane = lane,
-          .source = {Space::kInput, index, 2, 1},
-          .target = {Space::kOutput, index, 2, 1}};
-}
-
-TEST(Verify, TakesGroupCallsInEqualOrder) {
-  EXPECT_EQ(error_of(with_groups(3, 1,
-                                 [](Builder& builder) {
-                                   builder.group(half(0, 0));
-                                   builder.group(half(1, 0));
-                                 })),
-            "accepted");
-  EXPECT_EQ(error_of(with_groups(3, 1,
-                                 [](Builder& builder) {  // lanes are independent of each other
-                                   const bool odd = builder.rank() % 2 != 0;
-                                   builder.group(half(odd ? 1 : 0, odd ? 1 : 0));
-                                   builder.group(half(odd ? 0 : 1, odd ? 0 : 1));
-                                 })),
-            "accepted");
-}
-
-TEST(Verify, TakesABroadcastAfterAReduction) {
-  EXPECT_EQ(error_of(with_groups(
-                3, 1,
-                [](Builder& builder) {
-                  builder.group({.verb = Verb::kReduceScatter, .owners = 1, .source = kInput, .target = kOutput});
-                  builder.group({.verb = Verb::kBarrier, .lane = 1});
-                  builder.group({.verb = Verb::kBroadcast, .lane = 1, .root = 0, .source = kOutput, .target = kOutput});
-                })),
-            "accepted");
-  EXPECT_THAT(error_of(with_groups(
-                  3, 1,
-                  [](Builder& builder) {
-                    builder.group({.verb = Verb::kReduceScatter, .owners = 1, .source = kInput, .target = kOutput});
-                    builder.group({.verb = Verb::kBroadcast, .root = 1, .source = kOutput, .target = kOutput});
-                  })),
-              AllOf(HasSubstr(at(1, 1)), HasSubstr("nothing was written")));
-}
-
-TEST(Verify, CatchesGroupCallsInOtherOrder) {
-  EXPECT_THAT(error_of(with_groups(3, 1,
-                                   [](Builder& builder) {
-                                     const bool last = builder.rank() == 2;
-                                     builder.group(half(last ? 1 : 0, 0));
-                                     builder.group(half(last ? 0 : 1, 0));
-                                   })),
-              AllOf(HasSubstr(at(2, 0)), HasSubstr("different calls")));
-}
-
-TEST(Verify, CatchesAMissingGroupCall) {
-  EXPECT_THAT(error_of(with_groups(3, 1,
-                                   [](Builder& builder) {
-                                     builder.group(half(0, 0));
-                                     if (builder.rank() != 1) builder.group(half(1, 0));
-                                   })),
-              AllOf(HasSubstr(at(0, 1)), HasSubstr("rank 1 never posts call 1 of tree 0")));
-}
-
-TEST(Verify, CatchesGroupsThatWaitForEachOther) {
-  EXPECT_THAT(error_of(with_groups(2, 2,
-                                   [](Builder& builder) {
-                                     const std::uint32_t first_group = builder.rank() == 0 ? 0 : 1;
-                                     auto step = half(0, 0, first_group);
-                                     builder.group(step);
-                                     step.group = 1 - first_group;
-                                     step.source.space = Space::kOutput;
-                                     builder.group(step);
-                                   })),
-              HasSubstr("deadlock: "));
-}
-
-TEST(Verify, CatchesALaneHeldUpByWhatWaitsBehindIt) {
-  // Rank 0 cannot post call 0 before a message that rank 1 sends after call 1. A lane is posted in program order, so
-  // call 1 stands behind call 0; on another lane it would not.
-  for (std::uint8_t second_lane : {0, 1}) {
-    const std::string error = error_of(with_groups(2, 1, [&](Builder& builder) {
-      const Chunk one{Space::kScratch, builder.scratch_unit(), 1, 1};
-      const Chunk two{Space::kScratch, builder.scratch_unit(), 1, 1};
-      const bool receives = builder.rank() == 0;
-      if (receives) builder.recv(1, one);
-      builder.group({.verb = Verb::kAllReduce, .source = receives ? one : kInput, .target = one});
-      builder.group({.verb = Verb::kAllReduce, .lane = second_lane, .source = kInput, .target = two});
-      if (!receives) builder.send(0, two);
-    }));
-    EXPECT_EQ(error.starts_with("deadlock: "), second_lane == 0) << error;
-  }
-}
-
-TEST(Verify, CatchesShardsOfAPart) {
-  EXPECT_THAT(error_of(with_groups(2, 1,
-                                   [](Builder& builder) {
-                                     for (std::uint32_t index : {0u, 1u}) {
-                                       builder.group({.verb = Verb::kReduceScatter,
-                                                      .owners = 2,
-                                                      .source = {Space::kInput, index, 2, 1},
-                                                      .target = {Space::kOutput, index, 2, 1}});
-                                       builder.group({.verb = Verb::kAllGather,
-                                                      .lane = 1,
-                                                      .owners = 2,
-                                                      .source = {Space::kOutput, index, 2, 1},
-                                                      .target = {Space::kOutput, index, 2, 1}});
-                                     }
-                                   })),
-              HasSubstr("only a whole fragment can be sharded"));
-}
-
-TEST(Verify, CatchesBadGroups) {
-  EXPECT_THAT(error_of(with_groups(2, 1, [](Builder& builder) { builder.group(half(0, 0, 1)); })),
-              HasSubstr("only 1 groups"));
-  Program program = with_groups(2, 1, [](Builder& builder) { builder.group(half(0, 0)); });
-  program.groups[0].members = {0, 0};
-  EXPECT_THAT(error_of(program), HasSubstr("distinct ranks"));
-  program.groups[0].members = {0, 2};
-  EXPECT_THAT(error_of(program), HasSubstr("distinct ranks"));
-  program.groups[0].members = {0};
-  EXPECT_THAT(error_of(program), AllOf(HasSubstr(at(1, 0)), HasSubstr("no member of tree 0")));
-}
-
-TEST(Verify, CatchesMoreOwnersThanMembers) {
-  EXPECT_THAT(error_of(with_groups(
-                  2, 1,
-                  [](Builder& builder) {
-                    builder.group({.verb = Verb::kReduceScatter, .owners = 3, .source = kInput, .target = kOutput});
-                  })),
-              AllOf(HasSubstr(at(0, 0)), HasSubstr("1 to 2 can own a shard")));
-}
-
 TEST(Verify, CatchesBrokenDependenceLists) {
   const Program whole = build_flat(entry("ring"), 3);
   Program program = whole;
@@ -434,115 +281,6 @@ TEST(Verify, CatchesBrokenDependenceLists) {
 }
 
 TEST(Verify, RefusesNoRanks) { EXPECT_EQ(verify_all_reduce(Program{}).code(), Code::kInvalidArgument); }
-
-/// Random damage. Whatever the verifier accepts must compute the right thing in every order an independent interpreter
-/// tries; and it must not accept much, since most damage matters.
-class Damage {
- public:
-  explicit Damage(std::mt19937_64& random) : random_(random) {}
-
-  void to(Program& program) {
-    const auto rank = static_cast<std::uint32_t>(random_() % program.ranks.size());
-    Edited edited(program.ranks[rank]);
-    if (edited.steps.empty()) return;
-    const auto index = static_cast<std::uint32_t>(random_() % edited.steps.size());
-    Step& step = edited.steps[index];
-    switch (random_() % 12) {
-      case 0:
-        edited.drop(index);
-        break;
-      case 1:
-        edited.duplicate(index);
-        break;
-      case 2:
-        if (!edited.edges.empty()) {
-          edited.edges.erase(
-              std::next(edited.edges.begin(), static_cast<std::ptrdiff_t>(random_() % edited.edges.size())));
-        }
-        break;
-      case 3:
-        std::swap(step.a, step.b);
-        break;
-      case 4:
-        step.peer = static_cast<std::int32_t>(random_() % program.ranks.size());
-        break;
-      case 5:
-        step.peer = static_cast<std::int32_t>(random_() % program.ranks.size());
-        edited.renumber();
-        break;
-      case 6:
-        chunk(step).index = static_cast<std::uint32_t>(random_() % (2 * std::uint64_t{chunk(step).of}));
-        break;
-      case 7:
-        chunk(step).span += random_() % 2 == 0 ? 1 : ~0u;
-        break;
-      case 8:
-        chunk(step).space = static_cast<Space>(random_() % 3);
-        break;
-      case 9:
-        swap_ordinals(edited, index);
-        break;
-      case 10:
-        step.channel ^= 1;
-        edited.renumber();
-        break;
-      case 11:
-        swap_neighbours(edited, index);
-        break;
-    }
-    program.ranks[rank] = edited.schedule();
-  }
-
- private:
-  Chunk& chunk(Step& step) {
-    if (step.kind == StepKind::kRecv) return step.target;
-    if (step.kind == StepKind::kSend) return step.a;
-    const auto which = random_() % 3;
-    return which == 0 ? step.a : which == 1 && step.kind == StepKind::kReduce ? step.b : step.target;
-  }
-  void swap_ordinals(Edited& edited, std::uint32_t index) {
-    Step& other = edited.steps[random_() % edited.steps.size()];
-    if (other.kind == edited.steps[index].kind) std::swap(other.ordinal, edited.steps[index].ordinal);
-  }
-  void swap_neighbours(Edited& edited, std::uint32_t index) {
-    if (index + 1 == edited.steps.size()) return;
-    std::swap(edited.steps[index], edited.steps[index + 1]);
-    edited.renumber();
-  }
-
-  std::mt19937_64& random_;
-};
-
-TEST(Verify, AcceptsOnlyWhatComputesTheSumInEveryOrder) {
-  const std::uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
-  Damage damage(random);
-  constexpr int kPrograms = 4000;
-  int accepted = 0;
-  for (int i = 0; i < kPrograms; ++i) {
-    const AllReduceEntry algorithm = all_reduce_algorithms()[random() % all_reduce_algorithms().size()];
-    const auto n = static_cast<std::uint32_t>(1 + random() % 6);
-    Program program = random() % 2 == 0 ? build_flat(algorithm, n)
-                                        : build_staged(algorithm, n, static_cast<std::uint32_t>(1 + random() % 3));
-    for (auto times = random() % 3; times-- > 0;) damage.to(program);
-    damage.to(program);
-    const Status verified = verify_all_reduce(program);
-    if (!verified.ok()) {
-      EXPECT_THAT(verified.message(), HasSubstr("rank "));
-      continue;
-    }
-    ++accepted;
-    for (int order = 0; order < 6; ++order) {
-      const RunOptions options{1 + random() % 40, order % 2 == 0};
-      ASSERT_EQ(run_randomly(program, options, random), "")
-          << algorithm.name << ", " << n << " members, " << options.count << " elements"
-          << (options.in_place ? ", in place" : "");
-    }
-  }
-  EXPECT_LT(accepted, kPrograms / 2) << "most damage changes the result";
-  EXPECT_GT(accepted, 0) << "some does not: else the interpreter checked nothing";
-}
 
 }  // namespace
 }  // namespace foldcast::schedule

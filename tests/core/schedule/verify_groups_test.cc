@@ -1,0 +1,159 @@
+// What the verifier says of steps on engine groups: order per lane, members, shards.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "core/schedule/program.h"
+#include "tests/core/schedule/verdict.h"
+
+namespace foldcast::schedule {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Program with_groups(std::uint32_t ranks, std::size_t groups, const std::function<void(Builder&)>& build) {
+  Program program = build_program("", ranks, build);
+  for (std::size_t g = 0; g < groups; ++g) {
+    Group group{GroupKind::kTree, "tree " + std::to_string(g), {}};
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) group.members.push_back(static_cast<std::int32_t>(rank));
+    program.groups.push_back(group);
+  }
+  return program;
+}
+
+Builder::GroupStep half(std::uint32_t index, std::uint8_t lane, std::uint32_t group = 0) {
+  return {.verb = Verb::kAllReduce,
+          .group = group,
+          .lane = lane,
+          .source = {Space::kInput, index, 2, 1},
+          .target = {Space::kOutput, index, 2, 1}};
+}
+
+TEST(Verify, TakesGroupCallsInEqualOrder) {
+  EXPECT_EQ(error_of(with_groups(3, 1,
+                                 [](Builder& builder) {
+                                   builder.group(half(0, 0));
+                                   builder.group(half(1, 0));
+                                 })),
+            "accepted");
+  EXPECT_EQ(error_of(with_groups(3, 1,
+                                 [](Builder& builder) {  // lanes are independent of each other
+                                   const bool odd = builder.rank() % 2 != 0;
+                                   builder.group(half(odd ? 1 : 0, odd ? 1 : 0));
+                                   builder.group(half(odd ? 0 : 1, odd ? 0 : 1));
+                                 })),
+            "accepted");
+}
+
+TEST(Verify, TakesABroadcastAfterAReduction) {
+  EXPECT_EQ(error_of(with_groups(
+                3, 1,
+                [](Builder& builder) {
+                  builder.group({.verb = Verb::kReduceScatter, .owners = 1, .source = kInput, .target = kOutput});
+                  builder.group({.verb = Verb::kBarrier, .lane = 1});
+                  builder.group({.verb = Verb::kBroadcast, .lane = 1, .root = 0, .source = kOutput, .target = kOutput});
+                })),
+            "accepted");
+  EXPECT_THAT(error_of(with_groups(
+                  3, 1,
+                  [](Builder& builder) {
+                    builder.group({.verb = Verb::kReduceScatter, .owners = 1, .source = kInput, .target = kOutput});
+                    builder.group({.verb = Verb::kBroadcast, .root = 1, .source = kOutput, .target = kOutput});
+                  })),
+              AllOf(HasSubstr(at(1, 1)), HasSubstr("nothing was written")));
+}
+
+TEST(Verify, CatchesGroupCallsInOtherOrder) {
+  EXPECT_THAT(error_of(with_groups(3, 1,
+                                   [](Builder& builder) {
+                                     const bool last = builder.rank() == 2;
+                                     builder.group(half(last ? 1 : 0, 0));
+                                     builder.group(half(last ? 0 : 1, 0));
+                                   })),
+              AllOf(HasSubstr(at(2, 0)), HasSubstr("different calls")));
+}
+
+TEST(Verify, CatchesAMissingGroupCall) {
+  EXPECT_THAT(error_of(with_groups(3, 1,
+                                   [](Builder& builder) {
+                                     builder.group(half(0, 0));
+                                     if (builder.rank() != 1) builder.group(half(1, 0));
+                                   })),
+              AllOf(HasSubstr(at(0, 1)), HasSubstr("rank 1 never posts call 1 of tree 0")));
+}
+
+TEST(Verify, CatchesGroupsThatWaitForEachOther) {
+  EXPECT_THAT(error_of(with_groups(2, 2,
+                                   [](Builder& builder) {
+                                     const std::uint32_t first_group = builder.rank() == 0 ? 0 : 1;
+                                     auto step = half(0, 0, first_group);
+                                     builder.group(step);
+                                     step.group = 1 - first_group;
+                                     step.source.space = Space::kOutput;
+                                     builder.group(step);
+                                   })),
+              HasSubstr("deadlock: "));
+}
+
+TEST(Verify, CatchesALaneHeldUpByWhatWaitsBehindIt) {
+  // Rank 0 cannot post call 0 before a message that rank 1 sends after call 1. A lane is posted in program order, so
+  // call 1 stands behind call 0; on another lane it would not.
+  for (std::uint8_t second_lane : {0, 1}) {
+    const std::string error = error_of(with_groups(2, 1, [&](Builder& builder) {
+      const Chunk one{Space::kScratch, builder.scratch_unit(), 1, 1};
+      const Chunk two{Space::kScratch, builder.scratch_unit(), 1, 1};
+      const bool receives = builder.rank() == 0;
+      if (receives) builder.recv(1, one);
+      builder.group({.verb = Verb::kAllReduce, .source = receives ? one : kInput, .target = one});
+      builder.group({.verb = Verb::kAllReduce, .lane = second_lane, .source = kInput, .target = two});
+      if (!receives) builder.send(0, two);
+    }));
+    EXPECT_EQ(error.starts_with("deadlock: "), second_lane == 0) << error;
+  }
+}
+
+TEST(Verify, CatchesShardsOfAPart) {
+  EXPECT_THAT(error_of(with_groups(2, 1,
+                                   [](Builder& builder) {
+                                     for (std::uint32_t index : {0u, 1u}) {
+                                       builder.group({.verb = Verb::kReduceScatter,
+                                                      .owners = 2,
+                                                      .source = {Space::kInput, index, 2, 1},
+                                                      .target = {Space::kOutput, index, 2, 1}});
+                                       builder.group({.verb = Verb::kAllGather,
+                                                      .lane = 1,
+                                                      .owners = 2,
+                                                      .source = {Space::kOutput, index, 2, 1},
+                                                      .target = {Space::kOutput, index, 2, 1}});
+                                     }
+                                   })),
+              HasSubstr("only a whole fragment can be sharded"));
+}
+
+TEST(Verify, CatchesBadGroups) {
+  EXPECT_THAT(error_of(with_groups(2, 1, [](Builder& builder) { builder.group(half(0, 0, 1)); })),
+              HasSubstr("only 1 groups"));
+  Program program = with_groups(2, 1, [](Builder& builder) { builder.group(half(0, 0)); });
+  program.groups[0].members = {0, 0};
+  EXPECT_THAT(error_of(program), HasSubstr("distinct ranks"));
+  program.groups[0].members = {0, 2};
+  EXPECT_THAT(error_of(program), HasSubstr("distinct ranks"));
+  program.groups[0].members = {0};
+  EXPECT_THAT(error_of(program), AllOf(HasSubstr(at(1, 0)), HasSubstr("no member of tree 0")));
+}
+
+TEST(Verify, CatchesMoreOwnersThanMembers) {
+  EXPECT_THAT(error_of(with_groups(
+                  2, 1,
+                  [](Builder& builder) {
+                    builder.group({.verb = Verb::kReduceScatter, .owners = 3, .source = kInput, .target = kOutput});
+                  })),
+              AllOf(HasSubstr(at(0, 0)), HasSubstr("1 to 2 can own a shard")));
+}
+
+}  // namespace
+}  // namespace foldcast::schedule
