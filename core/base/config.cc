@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -102,7 +101,8 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {{"timeout", "5s", "How long one operation may take before it fails: 1ms to 24h; a plain number is milliseconds."},
+    {{"timeout", "5s",
+      "How long a call may see nothing move before it fails: 1ms to 24h; a plain number is milliseconds."},
      [](Config& c, std::string_view v) { return read_timeout(v, c.timeout); }},
     {{"setup_timeout", "30s", "How long joining a job and making a communicator may take: 1ms to 24h."},
      [](Config& c, std::string_view v) { return read_timeout(v, c.setup_timeout); }},
@@ -159,9 +159,9 @@ constexpr ConfigEntry kLaunchEntries[] = {
     {"rank", "", "This process's rank, from 0; needs FOLDCAST_SIZE. Set by `foldcast run` and `foldcast lab run`."},
     {"size", "", "Number of ranks in the job."},
     {"local_rank", "", "This process's number on its node; default: the launcher's, else 0."},
-    {"local_size", "", "Number of ranks on this node."},
     {"store", "", "host:port where rank 0 serves the job's control plane."},
-    {"store_port", "", "The port alone, where the launcher tells the host; 0 to 65535."},
+    {"store_port", "", "The port alone, where the launcher tells the host; 1 to 65535."},
+    {"terminal", "", "1: the launcher forwards this process's output to a terminal, so progress lines may be shown."},
 };
 
 const Setting* find_setting(std::string_view key) {
@@ -176,12 +176,6 @@ bool is_launch_key(std::string_view key) {
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
-std::string variable_of(std::string_view key) {
-  std::string result(kPrefix);
-  for (char c : key) result += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return result;
 }
 
@@ -317,6 +311,12 @@ Status resolve_job_key(GivenValues& given, Config& config) {
 
 }  // namespace
 
+std::string variable_of(std::string_view key) {
+  std::string result(kPrefix);
+  for (char c : key) result += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return result;
+}
+
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   auto parts = split_unit(text);
   std::optional<double> scale;
@@ -411,10 +411,7 @@ Result<Config> Config::from_environment() {
   if (config.source("job_key") == ConfigSource::kFile) {
     FOLDCAST_RETURN_IF_ERROR(check_private(file->path, file->file.mode));
   }
-  // The logger reads its variable itself, before there is a Config; only what the file says is news to it.
-  if (config.source("log_level") == ConfigSource::kFile) {
-    log().set_level(spdlog::level::from_str(std::string(config.text("log_level"))));
-  }
+  log().set_level(spdlog::level::from_str(std::string(config.text("log_level"))));
   return config;
 }
 

@@ -43,7 +43,7 @@ class Config {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   // The settings, typed. See config.cc for their documentation.
-  std::chrono::milliseconds timeout{5000};         ///< FOLDCAST_TIMEOUT: per operation
+  std::chrono::milliseconds timeout{5000};         ///< FOLDCAST_TIMEOUT: of a call in which nothing moves
   std::chrono::milliseconds setup_timeout{30000};  ///< FOLDCAST_SETUP_TIMEOUT
   std::string job_key;                             ///< FOLDCAST_JOB_KEY, or the contents of FOLDCAST_JOB_KEY_FILE
   std::string path = "auto";                       ///< FOLDCAST_PATH: auto | offload | host
@@ -74,6 +74,9 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 Result<std::uint64_t> parse_size(std::string_view text);
 /// A secret from a file, without the line end. Refuses a file that others than its owner can access.
 Result<std::string> read_key_file(const std::string& path);
+
+/// "timeout" -> "FOLDCAST_TIMEOUT".
+std::string variable_of(std::string_view key);
 
 /// The one of `names` with the least edit distance to `word`, when that is small enough to be a likely typo.
 std::optional<std::string_view> nearest_name(std::string_view word, std::span<const std::string_view> names);

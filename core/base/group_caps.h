@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "core/base/datatype.h"
 #include "core/base/reduce_op.h"

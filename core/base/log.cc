@@ -3,7 +3,6 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <cstdlib>
 #include <string>
 
 namespace foldcast {
@@ -13,8 +12,7 @@ spdlog::logger& log() {
   static spdlog::logger* logger = [] {
     auto* made = new spdlog::logger("foldcast", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("foldcast %l: %v");
-    const char* level = std::getenv("FOLDCAST_LOG_LEVEL");
-    made->set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::warn);
+    made->set_level(spdlog::level::warn);
     return made;
   }();
   return *logger;

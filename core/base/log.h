@@ -2,13 +2,12 @@
 
 #include <spdlog/logger.h>
 
-#include <memory>
 #include <string_view>
 
 namespace foldcast {
 
-/// The process's logger: to stderr, "foldcast[rank 3 node3] warn: ...". Level from FOLDCAST_LOG_LEVEL
-/// (trace, debug, info, warn, error, off; default warn). Thread-safe.
+/// The process's logger: to stderr, "foldcast[rank 3 node3] warn: ...". Warnings and worse, until Config has
+/// read what log_level says. Thread-safe.
 spdlog::logger& log();
 
 /// Called once the rank is known; before that lines carry no rank.
