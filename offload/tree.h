@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/bootstrap/host_list.h"
 
 namespace foldcast::offload {
 
@@ -29,8 +30,7 @@ struct SwitchTopology {
   static Result<SwitchTopology> load(const std::string& path);
 };
 
-/// "node[0-2,7]" -> node0 node1 node2 node7, as Slurm writes host lists; leading zeros are kept.
-Result<std::vector<std::string>> expand_host_list(std::string_view text);
+using bootstrap::expand_host_list;
 
 /// An aggregation tree for one group: aggregators as inner vertices, members as leaves.
 struct Tree {

@@ -17,6 +17,7 @@
 
 #include "core/base/config.h"
 #include "core/base/unique_fd.h"
+#include "core/bootstrap/host_list.h"
 #include "core/bootstrap/pmi.h"
 #include "core/bootstrap/socket.h"
 
@@ -121,32 +122,14 @@ std::uint16_t derived_port(std::string_view identity) {
   return static_cast<std::uint16_t>(kFirstDerivedPort + static_cast<int>(hash % kDerivedPorts));
 }
 
-/// The first host of a Slurm host list: "rack[03-05,9]-n[1-4],other" begins with "rack03-n1".
-Result<std::string> first_host(const std::string& name, std::string_view list) {
-  std::string host;
-  for (std::size_t i = 0; i < list.size() && list[i] != ','; ++i) {
-    if (list[i] != '[') {
-      host += list[i];
-      continue;
-    }
-    auto close = list.find(']', i);
-    auto end = list.find_first_of(",-]", i);
-    if (close == list.npos || end == i + 1) {
-      return invalid_argument(fmt::format("{}=\"{}\" is not a host list", name, list));
-    }
-    host += list.substr(i + 1, end - i - 1);
-    i = close;
-  }
-  if (host.empty()) return invalid_argument(fmt::format("{}=\"{}\" has no host", name, list));
-  return host;
-}
-
+/// The first host of Slurm's node list: "rack[03-05,9]-n[1-4],other" begins with "rack03-n1".
 Result<std::optional<std::string>> first_slurm_host(const Variables& variables) {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"}) {
     auto list = variables.text(name);
     if (!list) continue;
-    FOLDCAST_ASSIGN(auto host, first_host(name, *list));
-    return std::optional(std::move(host));
+    auto hosts = expand_host_list(*list);
+    if (!hosts.ok()) return hosts.status().with_context(name);
+    return std::optional(std::move(hosts->front()));
   }
   return std::optional<std::string>();
 }
@@ -194,13 +177,13 @@ Result<LaunchInfo> resolve_open_mpi(const Variables& variables) {
   FOLDCAST_ASSIGN(auto info, read_place(variables, {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                                     "OMPI_COMM_WORLD_LOCAL_RANK"}));
   FOLDCAST_ASSIGN(auto local_size, variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMaxRanks));
-  FOLDCAST_ASSIGN(auto slurm_host, first_slurm_host(variables));
   Address store;
-  bool is_all_local = local_size.value_or(0) == info.size;
-  if (is_all_local)
+  if (local_size.value_or(0) == info.size) {
     store.host = "127.0.0.1";
-  else if (slurm_host)
-    store.host = *slurm_host;
+  } else if (!variables.has("FOLDCAST_STORE")) {
+    FOLDCAST_ASSIGN(auto slurm_host, first_slurm_host(variables));
+    store.host = slurm_host.value_or("");
+  }
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}) {
     if (auto identity = variables.text(name); identity && store.port == 0) store.port = derived_port(*identity);
   }

@@ -92,6 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
              "Open MPI", 1, 4, 1, "h", 5},
         Good{"open_mpi_slurm", with(kSlurm, with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})), "Open MPI", 1, 4, 1,
              "rack03-n1", -1},
+        Good{"open_mpi_list_not_needed", with(kOpenMpi, {{"SLURM_STEP_NODELIST", "n["}}), "Open MPI", 1, 4, 1,
+             "127.0.0.1", -1},
         Good{"pmi_store",
              {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"FOLDCAST_STORE", "h:5"}},
              "PMI",
@@ -156,9 +158,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"slurm_no_tasks", without(kSlurm, "SLURM_NTASKS"), "SLURM_NTASKS is not set"},
         Bad{"slurm_no_list", without(kSlurm, "SLURM_STEP_NODELIST"), "SLURM_STEP_NODELIST"},
         Bad{"slurm_no_job", without(kSlurm, "SLURM_JOB_ID"), "SLURM_JOB_ID is not set"},
-        Bad{"slurm_open_bracket", with(kSlurm, {{"SLURM_STEP_NODELIST", "n[1-"}}), "is not a host list"},
-        Bad{"slurm_empty_bracket", with(kSlurm, {{"SLURM_STEP_NODELIST", "n[]"}}), "is not a host list"},
-        Bad{"slurm_comma", with(kSlurm, {{"SLURM_STEP_NODELIST", ",a"}}), "has no host"}),
+        Bad{"slurm_open_bracket", with(kSlurm, {{"SLURM_STEP_NODELIST", "n[1-"}}), "SLURM_STEP_NODELIST: "},
+        Bad{"slurm_empty_bracket", with(kSlurm, {{"SLURM_STEP_NODELIST", "n[]"}}), "SLURM_STEP_NODELIST: "},
+        Bad{"slurm_comma", with(kSlurm, {{"SLURM_STEP_NODELIST", ",a"}}), "an empty name"}),
     [](const auto& test) { return test.param.title; });
 
 TEST(Launcher, DerivedPortsAreEqualOnAllRanksAndDifferBetweenSteps) {

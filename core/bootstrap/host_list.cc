@@ -1,8 +1,10 @@
+#include "core/bootstrap/host_list.h"
+
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 
-#include "offload/tree.h"
-
-namespace foldcast::offload {
+namespace foldcast::bootstrap {
 namespace {
 
 /// A typo such as node[0-999999999] must not eat the machine.
@@ -93,4 +95,4 @@ Result<std::vector<std::string>> expand_host_list(std::string_view text) {
   return hosts;
 }
 
-}  // namespace foldcast::offload
+}  // namespace foldcast::bootstrap
