@@ -1,5 +1,5 @@
 # foldcast_layer(NAME SOURCES ... DEPENDS ...): one layer of docs/design.md as a static library foldcast::NAME.
-# Only DEPENDS are visible to it, so an include of a lower layer's header fails to link as well as the layering test.
+# All see the whole source tree; that none includes from a layer below it is what tests/layering checks.
 function(foldcast_layer name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(foldcast_${name} STATIC ${arg_SOURCES})

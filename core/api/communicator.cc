@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "core/base/log.h"
 #include "core/base/wire.h"
@@ -17,8 +16,9 @@ namespace foldcast::api {
 namespace {
 
 constexpr std::uint32_t kWorld = 1;
+/// What 64-bit user space can address.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 constexpr std::uint32_t kTreeBit = 1u << 31;
-/// Room for the joins of the other members and one hop of control traffic, below the set-up's own deadline.
 constexpr std::chrono::milliseconds kJoinTimeout{5000};
 
 /// One member's word on its join, as it travels: the granted caps, or the reason for none.
@@ -56,16 +56,21 @@ struct JoinReport {
 
 }  // namespace
 
-Status validate(const CollectiveCall& call) {
+Status validate_shape(const CollectiveCall& call) {
   if (!is_valid(call.dtype)) {
     return invalid_argument(fmt::format("unknown datatype {}", static_cast<int>(call.dtype)));
   }
   if (!is_valid(call.op)) return invalid_argument(fmt::format("unknown op {}", static_cast<int>(call.op)));
-  if (call.count == 0) return ok_status();
-  if (call.count > UINT64_MAX / 2 / size_of(call.dtype)) {
+  if (call.count > kMostBytes / size_of(call.dtype)) {
     return invalid_argument(
         fmt::format("a count of {} x {} does not fit an address space", call.count, to_string(call.dtype)));
   }
+  return ok_status();
+}
+
+Status validate(const CollectiveCall& call) {
+  FOLDCAST_RETURN_IF_ERROR(validate_shape(call));
+  if (call.count == 0) return ok_status();
   if (call.recv == nullptr) return invalid_argument("the receive buffer is NULL and the count is not 0");
   if (call.send == nullptr) return invalid_argument("the send buffer is NULL and the count is not 0");
   const auto send = reinterpret_cast<std::uintptr_t>(call.send);
@@ -79,13 +84,14 @@ Status validate(const CollectiveCall& call) {
   return ok_status();
 }
 
-Result<std::unique_ptr<WorldCommunicator>> WorldCommunicator::create(Config config, const bootstrap::LaunchInfo& launch,
-                                                                     const runtime::TransportFactory& make_transport) {
+Result<std::unique_ptr<WorldCommunicator>> WorldCommunicator::create(
+    Config config, const bootstrap::LaunchInfo& launch, const transports::TransportFactory& make_transport) {
   FOLDCAST_ASSIGN(const auto policy, select::path_policy_from_string(config.path));
   FOLDCAST_ASSIGN(auto context, runtime::Context::create(std::move(config), launch, make_transport));
   std::unique_ptr<WorldCommunicator> world(new WorldCommunicator(std::move(context)));
   runtime::Context& c = *world->context_;
   auto& endpoints = world->endpoints_;
+  endpoints.rank = c.rank();
   endpoints.communicator = kWorld;
   endpoints.transport = c.layout().nodes.size() > 1 ? &c.transport() : nullptr;
   endpoints.peers = c.peers();
@@ -95,11 +101,11 @@ Result<std::unique_ptr<WorldCommunicator>> WorldCommunicator::create(Config conf
     endpoints.group_names.push_back(group.name);
   }
   FOLDCAST_RETURN_IF_ERROR(world->join_node());
-  FOLDCAST_RETURN_IF_ERROR(world->join_tree(make_transport));
-  world->selector_ = std::make_unique<select::Selector>(c.layout(), c.rank(), world->model_);
+  FOLDCAST_ASSIGN(auto model, world->join_tree(policy, make_transport));
+  world->selector_ = std::make_unique<select::Selector>(c.layout(), c.rank(), std::move(model));
   FOLDCAST_RETURN_IF_ERROR(world->calibrate());
   world->selector_->set_policy(policy);
-  FOLDCAST_RETURN_IF_ERROR(world->selector_->force({c.config().plan, c.config().fragment_bytes, c.config().depth}));
+  FOLDCAST_RETURN_IF_ERROR(world->selector_->force({c.config().plan, {c.config().fragment_bytes, c.config().depth}}));
   return world;
 }
 
@@ -117,15 +123,14 @@ Status WorldCommunicator::join_node() {
   options.name = fmt::format("{}-{:016x}-{}", context_->job_id(), context_->job_token(), node);
   options.rank = layout.local_rank_of[context_->rank()];
   options.size = static_cast<int>(ranks.size());
-  options.timeout = context_->config().setup_timeout;
+  options.timeout = context_->setup_time_left();
   FOLDCAST_ASSIGN(node_group_, hierarchy::make_shm_node_group(options));
   endpoints_.groups[node] = node_group_.get();
-  context_->add_engine(*node_group_);
-  return ok_status();
+  return context_->add_engine(*node_group_);
 }
 
 Result<std::unique_ptr<offload::OffloadGroup>> WorldCommunicator::ask_tree(
-    const runtime::TransportFactory& make_transport) {
+    const transports::TransportFactory& make_transport) {
   const Config& config = context_->config();
   const auto& layout = context_->layout();
   FOLDCAST_ASSIGN(const auto switches, offload::SwitchTopology::load(config.topology));
@@ -139,7 +144,8 @@ Result<std::unique_ptr<offload::OffloadGroup>> WorldCommunicator::ask_tree(
   request.job_token = context_->job_token();
   request.job = context_->job_id();
   request.member = layout.node_of[context_->rank()];
-  request.timeout = std::min(kJoinTimeout, config.setup_timeout);
+  // Whoever is refused at once waits for those that are not: their answer must come before the set-up ends.
+  request.timeout = std::min(kJoinTimeout, context_->setup_time_left() / 2);
   request.fragment_timeout = config.timeout;
   if (!config.aggregator_key_file.empty()) {
     FOLDCAST_ASSIGN(request.key, read_key_file(config.aggregator_key_file));
@@ -147,19 +153,22 @@ Result<std::unique_ptr<offload::OffloadGroup>> WorldCommunicator::ask_tree(
   return provider_->join(request);
 }
 
-Status WorldCommunicator::join_tree(const runtime::TransportFactory& make_transport) {
+Result<select::LinkModel> WorldCommunicator::join_tree(select::PathPolicy policy,
+                                                       const transports::TransportFactory& make_transport) {
+  select::LinkModel model;
   const auto& layout = context_->layout();
   const Config& config = context_->config();
   JoinReport mine;
   std::unique_ptr<offload::OffloadGroup> group;
   const auto shard = static_cast<std::size_t>(layout.local_rank_of[context_->rank()]);
   if (layout.nodes.size() == 1) {
-    model_.tree_refusal = "one node: nothing leaves it";
-    return ok_status();
+    model.tree_refusal = "one node: nothing leaves it";
+    return model;
   }
-  if (config.path == "host") {
+  const bool configured = !config.topology.empty() && !config.aggregators.empty();
+  if (policy == select::PathPolicy::kHost) {
     mine.text = "the path policy at set-up was host";
-  } else if (config.topology.empty() || config.aggregators.empty()) {
+  } else if (!configured) {
     mine.text = "no aggregators are configured: set FOLDCAST_TOPOLOGY and FOLDCAST_AGGREGATORS";
   } else if (shard >= layout.smallest_node()) {
     mine.outcome = JoinReport::Outcome::kIdle;
@@ -179,25 +188,25 @@ Status WorldCommunicator::join_tree(const runtime::TransportFactory& make_transp
     FOLDCAST_ASSIGN(const auto report, JoinReport::parse(reports[rank]));
     if (report.outcome == JoinReport::Outcome::kIdle) continue;
     if (report.outcome == JoinReport::Outcome::kRefused) {
-      model_.tree = false;
-      model_.tree_refusal = fmt::format("{}: {}", context_->names()[rank], report.text);
-      const bool configured = !config.topology.empty() && !config.aggregators.empty() && config.path != "host";
-      if (context_->rank() == 0 && configured) log().warn("no offload: {}", model_.tree_refusal);
-      return ok_status();  // `group` leaves the tree here
+      model.tree = false;
+      model.tree_refusal = fmt::format("{}: {}", context_->names()[rank], report.text);
+      const bool wanted = configured && policy != select::PathPolicy::kHost;
+      if (context_->rank() == 0 && wanted) log().warn("no offload: {}", model.tree_refusal);
+      return model;  // `group` leaves the tree here
     }
-    model_.tree_caps = first ? report.caps : intersect(model_.tree_caps, report.caps);
-    if (first) model_.tree_description = report.text;
+    model.tree_caps = first ? report.caps : intersect(model.tree_caps, report.caps);
+    if (first) model.tree_description = report.text;
     first = false;
   }
-  model_.tree = !first;
+  model.tree = !first;
   if (group) {
     tree_ = std::move(group);
     const std::size_t number = layout.nodes.size() + shard;
     endpoints_.groups[number] = tree_.get();
     endpoints_.group_names[number] = fmt::format("tree {} ({})", shard, tree_->describe());
-    context_->add_engine(*tree_);
+    FOLDCAST_RETURN_IF_ERROR(context_->add_engine(*tree_));
   }
-  return ok_status();
+  return model;
 }
 
 Result<double> WorldCommunicator::timed_call(const hierarchy::Composition& composition, std::uint64_t bytes) {
@@ -227,23 +236,25 @@ Status WorldCommunicator::calibrate() {
   select::KnownLinks known;
   known.latency_us = context_->config().link_latency_us;
   known.bytes_per_us = context_->config().link_gbps * 1000 / 8;
-  FOLDCAST_ASSIGN(model_, select::calibrate(context_->layout(), model_, known,
-                                            [this](const hierarchy::Composition& composition, std::uint64_t bytes) {
-                                              return timed_call(composition, bytes);
-                                            }));
-  selector_->set_model(model_);
+  FOLDCAST_ASSIGN(auto model, select::calibrate(context_->layout(), selector_->model(), known,
+                                                [this](const hierarchy::Composition& composition, std::uint64_t bytes) {
+                                                  return timed_call(composition, bytes);
+                                                }));
+  selector_->set_model(std::move(model));
   return ok_status();
 }
 
 Result<runtime::Execution*> WorldCommunicator::start(const CollectiveCall& call) {
   FOLDCAST_RETURN_IF_ERROR(validate(call));
-  FOLDCAST_ASSIGN(const select::Plan* plan, selector_->plan_for(call.count, call.dtype, call.op));
+  FOLDCAST_ASSIGN(const auto selection, selector_->select_for_call(call.count, call.dtype, call.op));
   runtime::Binding binding;
   binding.input = static_cast<const std::byte*>(call.send);
   binding.output = static_cast<std::byte*>(call.recv);
   binding.signature = {call.kind, call.dtype, call.op, 0, 0, call.count};
-  binding.sequence = ++sequence_;
-  return context_->executor().launch(endpoints_, *plan, binding);
+  binding.sequence = sequence_ + 1;
+  FOLDCAST_ASSIGN(runtime::Execution * execution, context_->executor().launch(endpoints_, *selection.plan, binding));
+  ++sequence_;  // a refused call has no number: the others do not know of it
+  return execution;
 }
 
 Status WorldCommunicator::finish(runtime::Execution* execution) {

@@ -28,7 +28,7 @@ class WorldCommunicator {
   /// Collective. Joins the job, the node's shared memory and (where configured, by all or none) an aggregation tree,
   /// and measures the links.
   static Result<std::unique_ptr<WorldCommunicator>> create(Config config, const bootstrap::LaunchInfo& launch,
-                                                           const runtime::TransportFactory& make_transport);
+                                                           const transports::TransportFactory& make_transport);
   ~WorldCommunicator();
 
   runtime::Context& context() { return *context_; }
@@ -41,31 +41,28 @@ class WorldCommunicator {
   /// One pass; true when finished. The execution still goes back with finish().
   bool test(runtime::Execution* execution);
 
-  /// Collective: the tree's state as this communicator sees it, for `explain`.
-  const std::string& last_explanation() const { return explanation_; }
-  void keep_explanation(std::string text) { explanation_ = std::move(text); }
-
  private:
   explicit WorldCommunicator(std::unique_ptr<runtime::Context> context) : context_(std::move(context)) {}
   Status join_node();
-  Status join_tree(const runtime::TransportFactory& make_transport);
+  /// What selection needs to know of the tree; joined by all or none.
+  Result<select::LinkModel> join_tree(select::PathPolicy policy, const transports::TransportFactory& make_transport);
   Status calibrate();
   Result<double> timed_call(const hierarchy::Composition& composition, std::uint64_t bytes);
-  Result<std::unique_ptr<offload::OffloadGroup>> ask_tree(const runtime::TransportFactory& make_transport);
+  Result<std::unique_ptr<offload::OffloadGroup>> ask_tree(const transports::TransportFactory& make_transport);
 
   std::unique_ptr<runtime::Context> context_;
   std::unique_ptr<hierarchy::NodeGroup> node_group_;
   std::unique_ptr<offload::OffloadProvider> provider_;
   std::unique_ptr<offload::OffloadGroup> tree_;
   std::unique_ptr<select::Selector> selector_;
-  select::LinkModel model_;
   runtime::Endpoints endpoints_;
   std::uint64_t sequence_ = 0;
   std::uint32_t timed_calls_ = 0;
-  std::string explanation_;
 };
 
-/// kInvalidArgument naming what is wrong with a call's arguments: null or overlapping buffers, unknown enumerators.
+/// kInvalidArgument naming what is wrong with a call's datatype, op or count.
+Status validate_shape(const CollectiveCall& call);
+/// As validate_shape, and of its buffers: null or overlapping ones.
 Status validate(const CollectiveCall& call);
 
 }  // namespace foldcast::api

@@ -7,12 +7,14 @@
 
 #include "core/api/communicator.h"
 #include "core/base/log.h"
+#include "core/schedule/print.h"
 #include "transports/ucx/ucx.h"
 
 using foldcast::Status;
 
 struct foldcast_comm {
   std::unique_ptr<foldcast::api::WorldCommunicator> world;
+  std::string text;  ///< what the last question for one was answered with
 };
 
 struct foldcast_request {
@@ -58,7 +60,7 @@ Status get(foldcast_comm_t comm, int* target, int value(foldcast_comm_t)) {
   return foldcast::ok_status();
 }
 
-foldcast::runtime::TransportFactory transport_factory() {
+foldcast::transports::TransportFactory transport_factory() {
   return [](std::uint64_t token) {
     foldcast::transports::UcxOptions options;
     options.token = token;
@@ -78,12 +80,12 @@ Status init(foldcast_comm_t* comm) {
   if (config.transport != "ucx") {
     return foldcast::invalid_argument("FOLDCAST_TRANSPORT is \"" + config.transport + "\": this build has ucx");
   }
-  FOLDCAST_ASSIGN(const auto launch, foldcast::bootstrap::resolve_launch(environment));
+  FOLDCAST_ASSIGN(const auto launch, foldcast::bootstrap::resolve_launch(environment, config.setup_timeout));
   if (launch.rank == 0) {
     for (const auto& warning : config.warnings()) foldcast::log().warn("{}", warning);
   }
   FOLDCAST_ASSIGN(auto world, foldcast::api::WorldCommunicator::create(std::move(config), launch, transport_factory()));
-  *comm = new foldcast_comm{std::move(world)};
+  *comm = new foldcast_comm{std::move(world), {}};
   return foldcast::ok_status();
 }
 
@@ -113,15 +115,20 @@ Status wait(foldcast_request_t* request) {
   return owned->world->finish(owned->execution);
 }
 
+/// Values that no enumerator has must not become one in the narrower enumerations.
+template <typename Enum>
+Enum narrow(int value) {
+  return static_cast<Enum>(value < 0 || value > 255 ? 255 : value);
+}
+
 foldcast::api::CollectiveCall all_reduce_call(const void* send, void* recv, size_t count, foldcast_datatype_t dtype,
                                               foldcast_op_t op) {
   foldcast::api::CollectiveCall call;
   call.send = send;
   call.recv = recv;
   call.count = count;
-  // Out of range values must stay out of range in the narrower enumerations.
-  call.dtype = dtype < 0 || dtype > 255 ? static_cast<foldcast::Datatype>(255) : static_cast<foldcast::Datatype>(dtype);
-  call.op = op < 0 || op > 255 ? static_cast<foldcast::ReduceOp>(255) : static_cast<foldcast::ReduceOp>(op);
+  call.dtype = narrow<foldcast::Datatype>(dtype);
+  call.op = narrow<foldcast::ReduceOp>(op);
   return call;
 }
 
@@ -133,12 +140,10 @@ foldcast::api::CollectiveCall barrier_call() {
   return call;
 }
 
-/// Shape arguments alone, for questions about plans.
-Status check_shape(foldcast_comm_t comm, const foldcast::api::CollectiveCall& call) {
+/// For questions about plans.
+Status check_question(foldcast_comm_t comm, const foldcast::api::CollectiveCall& call) {
   FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
-  foldcast::api::CollectiveCall shape = call;
-  shape.count = 0;
-  return foldcast::api::validate(shape);
+  return foldcast::api::validate_shape(call);
 }
 
 }  // namespace
@@ -148,19 +153,17 @@ extern "C" {
 const char* foldcast_version(void) { return FOLDCAST_VERSION_STRING; }
 
 const char* foldcast_result_string(foldcast_result_t result) {
-  return foldcast::to_string(static_cast<foldcast::Code>(result)).data();
+  return foldcast::to_string(narrow<foldcast::Code>(result)).data();
 }
 
 const char* foldcast_datatype_string(foldcast_datatype_t dtype) {
-  return foldcast::to_string(all_reduce_call(nullptr, nullptr, 0, dtype, FOLDCAST_SUM).dtype).data();
+  return foldcast::to_string(narrow<foldcast::Datatype>(dtype)).data();
 }
 
-const char* foldcast_op_string(foldcast_op_t op) {
-  return foldcast::to_string(all_reduce_call(nullptr, nullptr, 0, FOLDCAST_INT8, op).op).data();
-}
+const char* foldcast_op_string(foldcast_op_t op) { return foldcast::to_string(narrow<foldcast::ReduceOp>(op)).data(); }
 
 size_t foldcast_datatype_size(foldcast_datatype_t dtype) {
-  const auto checked = all_reduce_call(nullptr, nullptr, 0, dtype, FOLDCAST_SUM).dtype;
+  const auto checked = narrow<foldcast::Datatype>(dtype);
   return foldcast::is_valid(checked) ? foldcast::size_of(checked) : 0;
 }
 
@@ -240,13 +243,14 @@ foldcast_result_t foldcast_all_reduce_plan(size_t count, foldcast_datatype_t dty
                                            foldcast_comm_t comm, foldcast_plan_info_t* info) {
   return guarded([&]() -> Status {
     const auto call = all_reduce_call(nullptr, nullptr, count, dtype, op);
-    FOLDCAST_RETURN_IF_ERROR(check_shape(comm, call));
+    FOLDCAST_RETURN_IF_ERROR(check_question(comm, call));
     FOLDCAST_RETURN_IF_ERROR(need(info, "the info pointer"));
-    FOLDCAST_ASSIGN(const auto* plan, comm->world->selector().plan_for(count, call.dtype, call.op));
+    FOLDCAST_ASSIGN(const auto selection, comm->world->selector().select(count, call.dtype, call.op));
+    const auto* plan = selection.plan;
     *info = {};
     info->path = plan->path == foldcast::select::Path::kOffload ? FOLDCAST_PATH_OFFLOAD : FOLDCAST_PATH_HOST;
     plan->name.copy(info->name, sizeof(info->name) - 1);
-    info->price_us = plan->price.us;
+    info->price_us = selection.price_us;
     return foldcast::ok_status();
   });
 }
@@ -255,11 +259,27 @@ foldcast_result_t foldcast_all_reduce_explain(size_t count, foldcast_datatype_t 
                                               foldcast_comm_t comm, const char** text) {
   return guarded([&]() -> Status {
     const auto call = all_reduce_call(nullptr, nullptr, count, dtype, op);
-    FOLDCAST_RETURN_IF_ERROR(check_shape(comm, call));
+    FOLDCAST_RETURN_IF_ERROR(check_question(comm, call));
     FOLDCAST_RETURN_IF_ERROR(need(text, "the text pointer"));
-    FOLDCAST_ASSIGN(auto explained, comm->world->selector().explain(count, call.dtype, call.op));
-    comm->world->keep_explanation(std::move(explained));
-    *text = comm->world->last_explanation().c_str();
+    FOLDCAST_ASSIGN(comm->text, comm->world->selector().explain(count, call.dtype, call.op));
+    *text = comm->text.c_str();
+    return foldcast::ok_status();
+  });
+}
+
+foldcast_result_t foldcast_all_reduce_steps(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
+                                            foldcast_comm_t comm, foldcast_steps_format_t format, const char** text) {
+  return guarded([&]() -> Status {
+    const auto call = all_reduce_call(nullptr, nullptr, count, dtype, op);
+    FOLDCAST_RETURN_IF_ERROR(check_question(comm, call));
+    FOLDCAST_RETURN_IF_ERROR(need(text, "the text pointer"));
+    if (format != FOLDCAST_STEPS_TEXT && format != FOLDCAST_STEPS_GRAPHVIZ) {
+      return foldcast::invalid_argument("unknown format " + std::to_string(static_cast<int>(format)));
+    }
+    FOLDCAST_ASSIGN(const auto program, comm->world->selector().program_for(count, call.dtype, call.op));
+    comm->text = format == FOLDCAST_STEPS_TEXT ? foldcast::schedule::print_text(program)
+                                               : foldcast::schedule::print_graphviz(program);
+    *text = comm->text.c_str();
     return foldcast::ok_status();
   });
 }

@@ -1,7 +1,8 @@
 /* Foldcast: collectives that are reduced inside the network where that wins, on the hosts where it does not.
  *
  * Conventions. Counts are elements, not bytes, and 64-bit. All ranks of a communicator make the same calls in the same
- * order with the same count, datatype and op; a difference is reported as FOLDCAST_MISMATCH on every path. A function
+ * order with the same count, datatype and op; a difference is reported as FOLDCAST_MISMATCH: at once where messages of
+ * the two calls meet, else when the time-out ends the wait. A function
  * returns FOLDCAST_SUCCESS or an error whose one-line explanation foldcast_last_error() gives to the calling thread.
  * After FOLDCAST_PEER_FAILED, FOLDCAST_TIMED_OUT or FOLDCAST_MISMATCH the communicator is broken: its later calls
  * return FOLDCAST_ABORTED, and it can only be destroyed. A communicator is used by one thread at a time. */
@@ -123,9 +124,19 @@ typedef struct foldcast_plan_info {
 FOLDCAST_API foldcast_result_t foldcast_all_reduce_plan(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
                                                         foldcast_comm_t comm, foldcast_plan_info_t* info);
 /* The choice, each rejected candidate with its reason and price, as text; the same on every rank. `text` stays valid
- * until the communicator's next explain. */
+ * until the communicator's next question for a text. */
 FOLDCAST_API foldcast_result_t foldcast_all_reduce_explain(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
                                                            foldcast_comm_t comm, const char** text);
+
+/* The steps of all ranks of that plan, for one fragment: as lines, or as a Graphviz graph ("dot -Tsvg"). The same on
+ * every rank; valid as the explanation is. */
+typedef enum foldcast_steps_format FOLDCAST_ENUM_INT {
+  FOLDCAST_STEPS_TEXT = 0,
+  FOLDCAST_STEPS_GRAPHVIZ = 1
+} foldcast_steps_format_t;
+FOLDCAST_API foldcast_result_t foldcast_all_reduce_steps(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
+                                                         foldcast_comm_t comm, foldcast_steps_format_t format,
+                                                         const char** text);
 
 /* recv[i] = op over all ranks of send[i], i < count. `send` may be `recv` or FOLDCAST_IN_PLACE; otherwise the two do
  * not overlap. Zero counts succeed (buffers may then be NULL). `stream` is reserved and must be NULL: buffers are host
@@ -144,7 +155,7 @@ FOLDCAST_API foldcast_result_t foldcast_ibarrier(foldcast_comm_t comm, void* str
 
 /* *done = 1 and the request freed (*request = NULL) when it is complete; its result is the return value. */
 FOLDCAST_API foldcast_result_t foldcast_request_test(foldcast_request_t* request, int* done);
-/* Waits at most the operation's time-out, frees the request, returns its result. */
+/* Waits, frees the request, returns its result. A call in which nothing moves for FOLDCAST_TIMEOUT fails. */
 FOLDCAST_API foldcast_result_t foldcast_request_wait(foldcast_request_t* request);
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -30,6 +31,8 @@ struct Signature {
   static constexpr Signature any() { return {}; }
   constexpr bool is_any() const { return kind == Collective::kNone; }
 };
+/// "all_reduce of 100 float32, sum".
+std::string to_string(const Signature& signature);
 static_assert(sizeof(Signature) == 16 && std::is_trivially_copyable_v<Signature>);
 
 }  // namespace foldcast

@@ -70,7 +70,8 @@ enum class Posted : std::uint8_t {
 ///
 /// Sleeping: a caller that found nothing to do calls arm(); if that answers true it may sleep until descriptor() is
 /// readable (poll(2), level-triggered) and must then poll(). False means something came up meanwhile: poll() again.
-/// Nothing here blocks. Failures come as completions; `post` never fails.
+/// Nothing here blocks, but that cancel() may wait about a second for a transfer under way. Failures come as
+/// completions; `post` never fails.
 class Engine {
  public:
   virtual ~Engine() = default;

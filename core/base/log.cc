@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdlib>
 #include <string>
 
 namespace foldcast {
@@ -12,7 +13,9 @@ spdlog::logger& log() {
   static spdlog::logger* logger = [] {
     auto* made = new spdlog::logger("foldcast", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("foldcast %l: %v");
-    made->set_level(spdlog::level::warn);
+    // Programs without a Config, as foldcastd, have the variable all the same; empty means unset, as everywhere.
+    const char* level = std::getenv("FOLDCAST_LOG_LEVEL");
+    made->set_level(level != nullptr && *level != '\0' ? spdlog::level::from_str(level) : spdlog::level::warn);
     return made;
   }();
   return *logger;

@@ -6,8 +6,8 @@
 
 namespace foldcast {
 
-/// The process's logger: to stderr, "foldcast[rank 3 node3] warn: ...". Warnings and worse, until Config has
-/// read what log_level says. Thread-safe.
+/// The process's logger: to stderr, "foldcast[rank 3 node3] warn: ...". Level from FOLDCAST_LOG_LEVEL
+/// (default warn), then from Config. Thread-safe.
 spdlog::logger& log();
 
 /// Called once the rank is known; before that lines carry no rank.

@@ -1,3 +1,5 @@
+// Names of the vocabulary: datatypes, ops, collectives, verbs.
+
 #include <array>
 
 #include "core/base/collective.h"
@@ -51,6 +53,13 @@ std::optional<ReduceOp> reduce_op_from_string(std::string_view name) {
 std::string_view to_string(Collective kind) {
   auto index = static_cast<std::size_t>(kind);
   return index < kCollectiveCount ? kCollectiveNames[index] : "unknown collective";
+}
+
+std::string to_string(const Signature& signature) {
+  std::string text(to_string(signature.kind));
+  if (signature.kind != Collective::kAllReduce) return text;
+  return text + " of " + std::to_string(signature.count) + " " + std::string(to_string(signature.dtype)) + ", " +
+         std::string(to_string(signature.op));
 }
 
 std::string_view to_string(Verb verb) {

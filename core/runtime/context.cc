@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <numeric>
 
 #include "core/base/log.h"
+#include "core/base/wire.h"
 
 namespace foldcast::runtime {
 namespace {
@@ -23,9 +25,10 @@ Result<std::string> random_bytes(std::size_t size) {
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(Config config, const bootstrap::LaunchInfo& launch,
-                                                 const TransportFactory& make_transport) {
+                                                 const transports::TransportFactory& make_transport) {
   std::unique_ptr<Context> context(new Context(std::move(config)));
   FOLDCAST_RETURN_IF_ERROR(context->meet(launch));
+  FOLDCAST_RETURN_IF_ERROR(context->agree_on_settings());
   FOLDCAST_RETURN_IF_ERROR(context->connect(make_transport));
   return context;
 }
@@ -36,9 +39,9 @@ Context::~Context() {
 }
 
 Result<std::vector<std::string>> Context::gather(const std::string& name, std::string_view value) {
-  std::vector<int> all(names_.empty() ? 0 : names_.size());
+  std::vector<int> all(names_.size());
   std::iota(all.begin(), all.end(), 0);
-  return store_->gather(name, all, value, Deadline::after(config_.setup_timeout));
+  return store_->gather(name, all, value, setup_deadline_);
 }
 
 Status Context::meet(const bootstrap::LaunchInfo& launch) {
@@ -76,8 +79,28 @@ Status Context::meet(const bootstrap::LaunchInfo& launch) {
   return ok_status();
 }
 
-Status Context::connect(const TransportFactory& make_transport) {
-  std::vector<Engine*> engines;
+/// What decides which plan runs must be the same everywhere: a rank that differed would wait for messages nobody sends.
+Status Context::agree_on_settings() {
+  constexpr std::array<std::string_view, 7> kCommon = {
+      "path", "plan", "transport", "fragment_bytes", "depth", "link_latency_us", "link_gbps"};
+  WireWriter writer;
+  for (std::string_view key : kCommon) writer.put_bytes(config_.text(key));
+  FOLDCAST_ASSIGN(const auto settings, gather("context/settings", writer.take()));
+  for (std::size_t rank = 0; rank < settings.size(); ++rank) {
+    WireReader theirs(settings[rank]), rank0s(settings.front());
+    for (std::string_view key : kCommon) {
+      const std::string value = theirs.get_bytes(), expected = rank0s.get_bytes();
+      if (value == expected) continue;
+      return mismatch(fmt::format("{} is \"{}\" on {} and \"{}\" on {}: set it alike on all ranks", variable_of(key),
+                                  expected, names_.front(), value, names_[rank]));
+    }
+  }
+  return ok_status();
+}
+
+Status Context::connect(const transports::TransportFactory& make_transport) {
+  executor_ = std::make_unique<Executor>();
+  FOLDCAST_ASSIGN(progress_, Progress::create(*executor_, *store_, progress_options()));
   peers_.assign(names_.size(), -1);
   if (layout_.nodes.size() > 1) {
     FOLDCAST_ASSIGN(transport_, make_transport(job_token_));
@@ -87,10 +110,8 @@ Status Context::connect(const TransportFactory& make_transport) {
       if (layout_.node_of[rank] == layout_.node_of[rank_]) continue;
       FOLDCAST_ASSIGN(peers_[rank], transport_->connect(addresses[rank], names_[rank]));
     }
-    engines.push_back(transport_.get());
+    FOLDCAST_RETURN_IF_ERROR(add_engine(*transport_));
   }
-  executor_ = std::make_unique<Executor>(std::move(engines));
-  FOLDCAST_ASSIGN(progress_, Progress::create(*executor_, *store_, progress_options()));
   return ok_status();
 }
 
@@ -106,9 +127,13 @@ ProgressOptions Context::progress_options() const {
   return options;
 }
 
-void Context::add_engine(Engine& engine) {
+std::chrono::milliseconds Context::setup_time_left() const {
+  return std::chrono::milliseconds(setup_deadline_.poll_timeout());
+}
+
+Status Context::add_engine(Engine& engine) {
   executor_->add_engine(&engine);
-  if (Status watched = progress_->watch(engine); !watched.ok()) log().error("{}", watched.to_string());
+  return progress_->watch(engine);
 }
 
 void Context::remove_engine(Engine& engine) {

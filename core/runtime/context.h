@@ -16,16 +16,13 @@
 
 namespace foldcast::runtime {
 
-/// How to make a transport for a job with this token; one is made between ranks, one towards aggregators.
-using TransportFactory = std::function<Result<std::unique_ptr<transports::Transport>>(std::uint64_t token)>;
-
 /// One process's part in a job: the control plane, who is where, the connections and the loop that drives them. Under
 /// all communicators of the process. One owner thread.
 class Context {
  public:
   /// Collective over the job: meets the other ranks at the store, exchanges identities and addresses, connects.
   static Result<std::unique_ptr<Context>> create(Config config, const bootstrap::LaunchInfo& launch,
-                                                 const TransportFactory& make_transport);
+                                                 const transports::TransportFactory& make_transport);
   ~Context();
 
   int rank() const { return rank_; }
@@ -44,19 +41,26 @@ class Context {
   /// Drawn by rank 0 for naming things of this job: the same on all ranks.
   const std::string& job_id() const { return job_id_; }
 
-  /// Agreement over all ranks within the set-up time-out. `name` is used once per context.
+  /// Agreement over all ranks, by the end of the set-up. `name` is used once per context.
   Result<std::vector<std::string>> gather(const std::string& name, std::string_view value);
 
-  void add_engine(Engine& engine);
+  /// All of the set-up, a communicator's included, ends by then.
+  Deadline setup_deadline() const { return setup_deadline_; }
+  std::chrono::milliseconds setup_time_left() const;
+
+  Status add_engine(Engine& engine);
   void remove_engine(Engine& engine);
 
  private:
-  explicit Context(Config config) : config_(std::move(config)) {}
+  explicit Context(Config config)
+      : config_(std::move(config)), setup_deadline_(Deadline::after(config_.setup_timeout)) {}
   Status meet(const bootstrap::LaunchInfo& launch);
-  Status connect(const TransportFactory& make_transport);
+  Status agree_on_settings();
+  Status connect(const transports::TransportFactory& make_transport);
   ProgressOptions progress_options() const;
 
   Config config_;
+  Deadline setup_deadline_;
   int rank_ = 0;
   std::unique_ptr<bootstrap::Store> store_;
   hierarchy::Layout layout_;

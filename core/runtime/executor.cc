@@ -26,20 +26,12 @@ constexpr std::uint32_t kPassesPerRound = 32;
 
 }  // namespace
 
-Executor::Executor(std::vector<Engine*> engines)
-    : engines_(std::move(engines)),
-      awake_(engines_.size(), true),
-      completions_(kCompletionsPerPoll),
-      last_progress_(std::chrono::steady_clock::now()) {}
+Executor::Executor() : completions_(kCompletionsPerPoll), last_progress_(std::chrono::steady_clock::now()) {}
 
-void Executor::add_engine(Engine* engine) {
-  engines_.push_back(engine);
-  awake_.push_back(true);
-}
+void Executor::add_engine(Engine* engine) { engines_.push_back({engine, true}); }
 
 void Executor::remove_engine(Engine* engine) {
-  std::erase(engines_, engine);
-  awake_.assign(engines_.size(), true);
+  std::erase_if(engines_, [&](const Polled& polled) { return polled.engine == engine; });
   std::erase_if(lanes_, [&](const auto& entry) { return entry.first.first == engine; });
 }
 
@@ -69,9 +61,9 @@ Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Pl
 
   const std::size_t element = size_of(binding.signature.dtype);
   const std::uint64_t count = binding.signature.count;
-  const std::uint64_t per_fragment = std::max<std::uint64_t>(1, plan.price.fragment_bytes / element);
+  const std::uint64_t per_fragment = std::max<std::uint64_t>(1, plan.pipelining.fragment_bytes / element);
   execution.fragments_ = std::max<std::uint64_t>(1, (count + per_fragment - 1) / per_fragment);
-  const auto depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(execution.fragments_, plan.price.depth));
+  const auto depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(execution.fragments_, plan.pipelining.depth));
   execution.in_flight_.resize(depth);
   const std::uint64_t largest = (count + execution.fragments_ - 1) / execution.fragments_;
   const std::uint64_t scratch = largest * element * plan.schedule.scratch_units;
@@ -104,12 +96,11 @@ void Executor::start_fragment(Execution& execution, std::uint32_t slot) {
   fragment.count = schedule::cut(count, fragment.index + 1, execution.fragments_) - fragment.first;
   fragment.left = static_cast<std::uint32_t>(plan.steps.size());
   fragment.pending = plan.dependences;
-  fragment.states.assign(plan.steps.size(), Execution::StepState::kWaiting);
+  fragment.posted.assign(plan.steps.size(), false);
   if (fragment.left == 0) return finish_fragment(execution, slot);
   // Last in, first out: push the roots backwards so that they are issued in program order.
   const auto& roots = execution.plan_->roots;
   for (auto root = roots.rbegin(); root != roots.rend(); ++root) {
-    fragment.states[*root] = Execution::StepState::kReady;
     ready_.push_back({&execution, slot, *root});
   }
 }
@@ -118,7 +109,6 @@ void Executor::drain_ready() {
   while (!ready_.empty()) {
     const StepRef ref = ready_.back();
     ready_.pop_back();
-    if (!ref.execution->status_.ok()) continue;
     if (!issue(ref)) retry_.push_back(ref);
   }
 }
@@ -188,7 +178,7 @@ bool Executor::issue(const StepRef& ref) {
     case StepKind::kSend:
     case StepKind::kRecv: {
       if (post(execution.endpoints_->transport, ref) == Posted::kRetry) return false;
-      fragment.states[ref.step] = Execution::StepState::kPosted;
+      fragment.posted[ref.step] = true;
       ++execution.outstanding_;
       return true;
     }
@@ -228,7 +218,7 @@ bool Executor::issue_group(const StepRef& ref) {
   }
   Engine* engine = execution.endpoints_->groups[step.group];
   if (post(engine, ref) == Posted::kRetry) return false;
-  fragment.states[ref.step] = Execution::StepState::kPosted;
+  fragment.posted[ref.step] = true;
   ++execution.outstanding_;
   ++lane.next;
   if (auto following = lane.waiting.find(lane.next); following != lane.waiting.end()) {
@@ -242,13 +232,10 @@ void Executor::finish_step(const StepRef& ref) {
   Execution& execution = *ref.execution;
   auto& fragment = execution.in_flight_[ref.fragment];
   const auto& plan = execution.plan_->schedule;
-  fragment.states[ref.step] = Execution::StepState::kDone;
+  fragment.posted[ref.step] = false;
   for (std::uint32_t i = plan.dependants_begin[ref.step]; i < plan.dependants_begin[ref.step + 1]; ++i) {
     const std::uint32_t dependant = plan.dependants[i];
-    if (--fragment.pending[dependant] == 0) {
-      fragment.states[dependant] = Execution::StepState::kReady;
-      ready_.push_back({&execution, ref.fragment, dependant});
-    }
+    if (--fragment.pending[dependant] == 0) ready_.push_back({&execution, ref.fragment, dependant});
   }
   if (--fragment.left == 0) finish_fragment(execution, ref.fragment);
 }
@@ -284,17 +271,16 @@ void Executor::complete(const Completion& completion) {
 }
 
 void Executor::wake(int descriptor) {
-  for (std::size_t i = 0; i < engines_.size(); ++i) {
-    if (engines_[i]->descriptor() == descriptor) awake_[i] = true;
-  }
+  for (Polled& polled : engines_) polled.awake |= polled.engine->descriptor() == descriptor;
 }
 
-void Executor::wake_all() { awake_.assign(engines_.size(), true); }
+void Executor::wake_all() {
+  for (Polled& polled : engines_) polled.awake = true;
+}
 
 /// What a step asks of an engine, which is then awake.
 Posted Executor::post(Engine* engine, const StepRef& ref) {
-  const auto place = std::find(engines_.begin(), engines_.end(), engine) - engines_.begin();
-  awake_[static_cast<std::size_t>(place)] = true;
+  for (Polled& polled : engines_) polled.awake |= polled.engine == engine;
   return engine->post(call_of(ref), cookie_of(ref.execution->slot_, ref.fragment, ref.step));
 }
 
@@ -302,10 +288,10 @@ bool Executor::progress() {
   bool moved = false;
   // A busy engine must not keep an armed one from being looked at for long.
   if (++passes_ % kPassesPerRound == 0) wake_all();
-  for (std::size_t i = 0; i < engines_.size(); ++i) {
-    if (!awake_[i]) continue;
+  for (const Polled& polled : engines_) {
+    if (!polled.awake) continue;
     for (;;) {
-      const std::size_t got = engines_[i]->poll(completions_);
+      const std::size_t got = polled.engine->poll(completions_);
       for (std::size_t c = 0; c < got; ++c) complete(completions_[c]);
       moved |= got > 0;
       if (got < completions_.size()) break;
@@ -315,7 +301,6 @@ bool Executor::progress() {
   for (std::size_t left = retry_.size(); left > 0; --left) {
     const StepRef ref = retry_.front();
     retry_.pop_front();
-    if (!ref.execution->status_.ok()) continue;
     if (issue(ref)) {
       moved = true;
       drain_ready();
@@ -330,21 +315,16 @@ bool Executor::progress() {
 bool Executor::arm() {
   // A step that found a full queue is tried again at once: nothing promises a wake-up when there is room.
   if (!retry_.empty()) return false;
-  for (std::size_t i = 0; i < engines_.size(); ++i) {
-    if (!awake_[i]) continue;
-    if (!engines_[i]->arm()) return false;
-    awake_[i] = false;
+  for (Polled& polled : engines_) {
+    if (!polled.awake) continue;
+    if (!polled.engine->arm()) return false;
+    polled.awake = false;
   }
   return true;
 }
 
-void Executor::fail_execution(Execution& execution, const Status& status) {
-  execution.status_ = status;
-  if (execution.outstanding_ == 0) execution.finished_ = true;
-}
-
 void Executor::fail(std::uint32_t communicator, const Status& status) {
-  if (!broken_.emplace(communicator, status).second) return;
+  if (!broken_.insert_or_assign(communicator, status).second) return;
   // Nothing of the failed calls may be issued any more; what was posted comes back from the engines as aborted.
   const auto gone = [&](const StepRef& ref) { return ref.execution->endpoints_->communicator == communicator; };
   std::erase_if(retry_, gone);
@@ -354,7 +334,8 @@ void Executor::fail(std::uint32_t communicator, const Status& status) {
   for (auto& execution : executions_) {
     if (execution->finished_ || execution->endpoints_->communicator != communicator) continue;
     endpoints = execution->endpoints_;
-    fail_execution(*execution, status);
+    execution->status_ = status;
+    execution->finished_ = execution->outstanding_ == 0;
   }
   if (endpoints == nullptr) return;
   wake_all();  // what is cancelled comes back from polling
@@ -393,9 +374,9 @@ std::string Executor::waiting_for(const Execution& execution) const {
   std::string text;
   int listed = 0;
   for (std::uint32_t slot = 0; slot < execution.in_flight_.size(); ++slot) {
-    const auto& states = execution.in_flight_[slot].states;
-    for (std::uint32_t step = 0; step < states.size(); ++step) {
-      if (states[step] != Execution::StepState::kPosted) continue;
+    const auto& posted = execution.in_flight_[slot].posted;
+    for (std::uint32_t step = 0; step < posted.size(); ++step) {
+      if (!posted[step]) continue;
       if (++listed > 4) return text + ", ...";
       text += (text.empty() ? "" : "; ") + describe({const_cast<Execution*>(&execution), slot, step});
     }

@@ -16,6 +16,7 @@ namespace foldcast::runtime {
 
 /// What of a communicator a plan's steps refer to. Lives as long as anything runs on it.
 struct Endpoints {
+  std::int32_t rank = 0;  ///< our own
   std::uint32_t communicator = 0;
   Engine* transport = nullptr;
   std::vector<std::int32_t> peers;       ///< rank -> the transport's peer number
@@ -37,20 +38,19 @@ class Execution {
  public:
   bool finished() const { return finished_; }
   const Status& status() const { return status_; }
-  const select::Plan& plan() const { return *plan_; }
   std::uint64_t sequence() const { return binding_.sequence; }
   const Endpoints& endpoints() const { return *endpoints_; }
+  const Signature& signature() const { return binding_.signature; }
 
  private:
   friend class Executor;
-  enum class StepState : std::uint8_t { kWaiting, kReady, kPosted, kDone };
   struct Fragment {
     std::uint32_t index = 0;
     std::uint64_t first = 0, count = 0;  ///< elements of the call
     std::uint32_t left = 0;              ///< steps not done
     std::byte* scratch = nullptr;
     std::vector<std::uint32_t> pending;  ///< per step: dependences not done
-    std::vector<StepState> states;
+    std::vector<bool> posted;            ///< per step: an engine has it
   };
 
   const Endpoints* endpoints_ = nullptr;
@@ -74,8 +74,8 @@ class Execution {
 /// run the same plans in the same sequence, so their turns agree.
 class Executor {
  public:
-  /// `engines`: all that any endpoints will refer to; polled in this order. They outlive the executor.
-  explicit Executor(std::vector<Engine*> engines);
+  Executor();
+  /// Everything that endpoints refer to must be added before and removed after; polled in this order.
   void add_engine(Engine* engine);
   void remove_engine(Engine* engine);
 
@@ -85,23 +85,21 @@ class Executor {
   void release(Execution* execution);
 
   /// One pass over the engines that are awake; true when anything moved. An engine falls asleep when it is armed and is
-  /// awake again once something is posted to it or wake() names it: what an idle engine costs is paid once, not per
-  /// pass.
+  /// awake again once something is posted to it or wake() names it, so that an idle engine costs nothing per pass.
   bool progress();
   /// The engine whose descriptor is readable; every engine.
   void wake(int descriptor);
   void wake_all();
   /// Arms every engine that is awake; false when one has news. See Engine.
   bool arm();
-  std::span<Engine* const> engines() const { return engines_; }
   std::chrono::steady_clock::time_point last_progress() const { return last_progress_; }
 
   /// Ends all calls of a communicator with `status`; later launches are refused. Its buffers are free once the
-  /// executions are finished, which needs progress().
+  /// executions are finished, which needs progress(). Said again, `status` replaces the reason that later calls hear.
   void fail(std::uint32_t communicator, const Status& status);
   /// The error that broke a communicator, or success.
   Status health(std::uint32_t communicator) const;
-  /// What an unfinished execution waits for, for a person: "recv of 64 KiB from rank 3 (node3), fragment 2".
+  /// What an unfinished execution waits for, for a person: "recv from rank 3 (node3), fragment 2".
   std::string waiting_for(const Execution& execution) const;
 
  private:
@@ -123,7 +121,6 @@ class Executor {
   Posted post(Engine* engine, const StepRef& ref);
   void finish_step(const StepRef& ref);
   void finish_fragment(Execution& execution, std::uint32_t slot);
-  void fail_execution(Execution& execution, const Status& status);
   void complete(const Completion& completion);
   EngineCall call_of(const StepRef& ref) const;
   std::string describe(const StepRef& ref) const;
@@ -131,8 +128,11 @@ class Executor {
                      const schedule::Chunk& chunk) const;
   Lane& lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane);
 
-  std::vector<Engine*> engines_;
-  std::vector<bool> awake_;  ///< per engine
+  struct Polled {
+    Engine* engine;
+    bool awake;
+  };
+  std::vector<Polled> engines_;
   std::uint32_t passes_ = 0;
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<Execution*> idle_;

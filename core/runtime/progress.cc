@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace foldcast::runtime {
 namespace {
@@ -15,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 /// A transport may see a broken connection before the control plane says who died: two ranks that stop because a third
 /// died look dead to each other as well. So the control plane is given this long to name the first.
 constexpr std::chrono::milliseconds kVerdict{700};
+/// How long one look at what another rank has said may take.
+constexpr std::chrono::milliseconds kGlance{10};
 /// While spinning, the control plane is asked so often.
 constexpr int kPassesPerCheck = 256;
 /// A caller that comes back to test() after so long was computing; its silence is not the peers'.
@@ -39,7 +42,6 @@ Result<std::unique_ptr<Progress>> Progress::create(Executor& executor, bootstrap
   progress->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!progress->epoll_) return system_error("epoll_create1", errno);
   FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_.get(), store.descriptor()));
-  for (Engine* engine : executor.engines()) FOLDCAST_RETURN_IF_ERROR(progress->watch(*engine));
   return progress;
 }
 
@@ -49,50 +51,81 @@ void Progress::unwatch(Engine& engine) {
   if (engine.descriptor() >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, engine.descriptor(), nullptr);
 }
 
+std::optional<Status> Progress::verdict(const Execution& execution) {
+  auto failure = store_.failed_peer();
+  if (!failure) return std::nullopt;
+  return peer_failed(fmt::format("call {}: rank {} ({}) failed: {}", execution.sequence(), failure->rank, failure->name,
+                                 failure->reason));
+}
+
 void Progress::check_peers(Execution& execution) {
-  store_has_news_ = false;
-  if (auto failure = store_.failed_peer()) {
-    executor_.fail(execution.endpoints().communicator,
-                   peer_failed(fmt::format("call {}: rank {} ({}) failed: {}", execution.sequence(), failure->rank,
-                                           failure->name, failure->reason)));
-  }
+  if (auto known = verdict(execution)) executor_.fail(execution.endpoints().communicator, *known);
 }
 
 void Progress::check_deadline(Execution& execution, Clock::time_point since) {
-  if (execution.finished()) return;
+  if (execution.finished() || !execution.status().ok()) return;
   const auto quiet_since = std::max(executor_.last_progress(), since);
   if (Clock::now() - quiet_since < options_.timeout) return;
-  executor_.fail(execution.endpoints().communicator,
-                 timeout(fmt::format("call {}: nothing moved for {} ms while waiting for {}", execution.sequence(),
-                                     options_.timeout.count(), executor_.waiting_for(execution))));
+  Status status = timeout(fmt::format("call {}: nothing moved for {} ms while waiting for {}", execution.sequence(),
+                                      options_.timeout.count(), executor_.waiting_for(execution)));
+  if (auto found = mismatch(execution)) status = *found;
+  executor_.fail(execution.endpoints().communicator, status);
 }
 
-void Progress::sleep(Clock::time_point until) {
-  if (!executor_.arm()) return;
+/// Ranks whose calls differ so much that they took different plans, or different paths, wait for messages that nobody
+/// sends. When their patience ends they tell each other over the control plane what they were asked for.
+std::optional<Status> Progress::mismatch(const Execution& execution) {
+  const Endpoints& endpoints = execution.endpoints();
+  const auto key_of = [&](std::size_t rank) {
+    return fmt::format("stuck/{}/{}/{}", endpoints.communicator, execution.sequence(), rank);
+  };
+  const Signature& mine = execution.signature();
+  const std::string_view bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
+  if (!store_.set(key_of(static_cast<std::size_t>(endpoints.rank)), bytes).ok()) return std::nullopt;
+  // In rounds: ranks lose patience one after the other, and one that is not stuck never answers.
+  for (const Deadline deadline = Deadline::after(kVerdict); !deadline.passed();) {
+    for (std::size_t rank = 0; rank < endpoints.names.size() && !deadline.passed(); ++rank) {
+      const auto answer = store_.get(key_of(rank), Deadline::after(kGlance));
+      Signature theirs;
+      if (!answer.ok() || answer->size() != sizeof theirs) continue;
+      std::memcpy(&theirs, answer->data(), sizeof theirs);
+      if (theirs == mine) continue;
+      return foldcast::mismatch(fmt::format("call {}: {} called {}, {} called {}", execution.sequence(),
+                                            endpoints.names[static_cast<std::size_t>(endpoints.rank)], to_string(mine),
+                                            endpoints.names[rank], to_string(theirs)));
+    }
+  }
+  return std::nullopt;
+}
+
+bool Progress::sleep(Clock::time_point until) {
+  if (!executor_.arm()) return false;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   constexpr int kEvents = 8;
   epoll_event events[kEvents];
   const int ready =
       ::epoll_wait(epoll_.get(), events, kEvents, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000)));
+  bool news = false;
   for (int i = 0; i < ready; ++i) {
-    store_has_news_ |= events[i].data.fd == store_.descriptor();
+    news |= events[i].data.fd == store_.descriptor();
     executor_.wake(events[i].data.fd);
   }
   // Who spins looks at everything; and after a silence, or more news than fitted, so does everybody.
   if (options_.spin.count() > 0 || ready <= 0 || ready == kEvents) executor_.wake_all();
+  return news;
 }
 
 Status Progress::settle(const Execution& execution) {
   const Status& status = execution.status();
   if (status.code() != Code::kPeerFailed) return status;
-  for (const Deadline verdict = Deadline::after(kVerdict);;) {
-    if (auto failure = store_.failed_peer()) {
-      return peer_failed(fmt::format("call {}: rank {} ({}) failed: {}", execution.sequence(), failure->rank,
-                                     failure->name, failure->reason));
+  for (const Deadline deadline = Deadline::after(kVerdict);;) {
+    if (auto known = verdict(execution)) {
+      executor_.fail(execution.endpoints().communicator, *known);  // later calls hear the same
+      return *known;
     }
-    if (verdict.passed() || store_.descriptor() < 0) return status;
+    if (deadline.passed() || store_.descriptor() < 0) return status;
     pollfd waiting{store_.descriptor(), POLLIN, 0};
-    ::poll(&waiting, 1, verdict.poll_timeout());
+    ::poll(&waiting, 1, deadline.poll_timeout());
   }
 }
 
@@ -112,8 +145,7 @@ Status Progress::wait(Execution& execution) {
       if (++passes % kPassesPerCheck == 0) check_peers(execution);
       continue;
     }
-    sleep(std::max(executor_.last_progress(), since) + options_.timeout);
-    if (store_has_news_) check_peers(execution);
+    if (sleep(std::max(executor_.last_progress(), since) + options_.timeout)) check_peers(execution);
     check_deadline(execution, since);
   }
   return settle(execution);

@@ -11,15 +11,17 @@ namespace foldcast::select {
 /// the same number on all of them. Supplied by who can run plans; blocking.
 using TimedCall = std::function<Result<double>(const hierarchy::Composition& composition, std::uint64_t bytes)>;
 
+/// What configuration says of the links; 0: to be measured.
+struct KnownLinks {
+  double latency_us = 0;
+  double bytes_per_us = 0;
+};
+
 /// Measures the link model with real calls: small ones for latency, ones that take some 60 ms for bandwidth, over the
 /// host path and, where `model.tree` says so, through the tree. Numbers that are already set in `known` (> 0, by
 /// configuration) are kept. Every rank makes the same calls, since each decision depends on agreed times only.
 ///
 /// Takes under two seconds on any link of 100 Mbit/s and up. On one node nothing is measured.
-struct KnownLinks {
-  double latency_us = 0;
-  double bytes_per_us = 0;
-};
 Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, const KnownLinks& known,
                             const TimedCall& timed_call);
 

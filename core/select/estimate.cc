@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 
-#include "core/schedule/algorithms/all_reduce.h"
 #include "core/schedule/cost.h"
 
 namespace foldcast::select {
@@ -73,7 +72,8 @@ Result<Estimator::Stages> Estimator::stages(const hierarchy::Composition& compos
   return result;
 }
 
-Result<Price> Estimator::price(const hierarchy::Composition& composition, std::uint64_t bytes) {
+Result<Price> Estimator::price(const hierarchy::Composition& composition, std::uint64_t bytes,
+                               const Pipelining& forced) {
   Price best;
   bool first = true;
   auto consider = [&](std::uint64_t fragment) -> Status {
@@ -82,11 +82,16 @@ Result<Price> Estimator::price(const hierarchy::Composition& composition, std::u
     const double slowest = std::max({one.up, one.network_next, one.down});
     const double us = one.up + one.network_first + one.down + (fragments - 1) * slowest;
     if (first || us < best.us) {
-      best = {us, fragment, static_cast<std::uint32_t>(std::min<double>(fragments, kDepth))};
+      const std::uint32_t depth = forced.depth > 0 ? forced.depth : kDepth;
+      best = {us, {fragment, static_cast<std::uint32_t>(std::min<double>(fragments, depth))}};
       first = false;
     }
     return ok_status();
   };
+  if (forced.fragment_bytes > 0) {
+    FOLDCAST_RETURN_IF_ERROR(consider(forced.fragment_bytes));
+    return best;
+  }
   const std::uint64_t whole = std::max<std::uint64_t>(bytes, 1);
   if (whole <= kLargestFragment) FOLDCAST_RETURN_IF_ERROR(consider(whole));
   for (std::uint64_t fragment : kFragmentSizes) {

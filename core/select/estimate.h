@@ -10,11 +10,16 @@
 
 namespace foldcast::select {
 
+/// How a plan's fragments flow.
+struct Pipelining {
+  std::uint64_t fragment_bytes = 0;  ///< the whole call when it is not cut
+  std::uint32_t depth = 1;           ///< fragments in flight
+};
+
 /// What a plan is expected to take for one size, and the pipelining that makes it so.
 struct Price {
   double us = 0;
-  std::uint64_t fragment_bytes = 0;  ///< the whole call when it is not cut
-  std::uint32_t depth = 1;           ///< fragments in flight
+  Pipelining pipelining;
 };
 
 /// Prices plans over one layout. The cost terms of the schedules (rounds, bytes on the critical path, bytes per rank)
@@ -27,8 +32,10 @@ class Estimator {
  public:
   Estimator(const hierarchy::Layout& layout, LinkModel model) : layout_(layout), model_(std::move(model)) {}
 
-  /// The cheapest fragment size and depth for a call of `bytes`, and its price. `composition` must be buildable.
-  Result<Price> price(const hierarchy::Composition& composition, std::uint64_t bytes);
+  /// The cheapest fragment size and depth for a call of `bytes`, and its price. `composition` must be buildable. What
+  /// of `forced` is not 0 is taken as it is.
+  Result<Price> price(const hierarchy::Composition& composition, std::uint64_t bytes,
+                      const Pipelining& forced = {0, 0});
   const LinkModel& model() const { return model_; }
   void set_model(LinkModel model) { model_ = std::move(model); }
 

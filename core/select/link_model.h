@@ -7,7 +7,8 @@
 
 namespace foldcast::select {
 
-/// What a plan is priced with: a few numbers about the fabric, equal on all ranks (measured, then agreed).
+/// What a plan is priced with: a few numbers about the fabric, equal on all ranks. Those of links and tree are measured
+/// (see calibrate), then agreed; those of nodes and reduction are typical of a server, the same everywhere.
 struct LinkModel {
   double latency_us = 10;             ///< one small message between two nodes, as these ranks run (asleep or spinning)
   double bytes_per_us = 1000;         ///< payload through one node's link, one direction (1 byte/us = 8 Mbit/s)

@@ -16,8 +16,7 @@ constexpr const char* to_string(Path path) { return path == Path::kOffload ? "of
 struct Plan {
   std::string name;
   Path path = Path::kHost;
-  hierarchy::Composition composition;
-  Price price;  ///< for the size it was chosen for; its fragment size and depth are the plan's
+  Pipelining pipelining;
   schedule::Schedule schedule;
 
   // Derived from the schedule, so that launching a call looks nothing up.

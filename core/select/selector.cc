@@ -29,6 +29,22 @@ std::string time_text(double us) {
   return fmt::format("{:.1f} us", us);
 }
 
+Path path_of(const hierarchy::Layout& layout, const hierarchy::Composition& composition) {
+  return layout.nodes.size() > 1 && composition.offloaded() ? Path::kOffload : Path::kHost;
+}
+
+/// ": the reason" of the first offloaded candidate that was refused.
+std::string first_refusal(const std::vector<Candidate>& candidates) {
+  for (const auto& candidate : candidates) {
+    if (candidate.path == Path::kOffload && !candidate.refusal.empty()) return ": " + candidate.refusal;
+  }
+  return {};
+}
+
+bool names_a_network(std::string_view plan) {
+  return plan == hierarchy::Composition::kTree || schedule::find_all_reduce(plan).ok();
+}
+
 }  // namespace
 
 std::uint32_t size_class(std::uint64_t bytes) {
@@ -79,19 +95,16 @@ void Selector::set_policy(PathPolicy policy) {
 }
 
 Status Selector::force(Forced forced) {
-  if (!forced.plan.empty() && layout_.nodes.size() > 1) {
-    const auto all = hierarchy::compositions_of(layout_);
-    const bool known = std::any_of(all.begin(), all.end(), [&](const auto& composition) {
-      return composition.network == forced.plan || hierarchy::name_of(layout_, composition) == forced.plan;
-    });
-    if (!known) {
-      std::string names;
-      for (const auto& composition : all) {
-        const std::string name = hierarchy::name_of(layout_, composition);
-        if (names.find(name) == std::string::npos) names += (names.empty() ? "" : ", ") + name;
-      }
-      return invalid_argument(fmt::format("unknown plan \"{}\": this layout has {}", forced.plan, names));
-    }
+  const auto all = hierarchy::compositions_of(layout_);
+  const bool known =
+      forced.plan.empty() || std::any_of(all.begin(), all.end(), [&](const auto& composition) {
+        return composition.network == forced.plan || hierarchy::name_of(layout_, composition) == forced.plan;
+      });
+  // One node has one plan, which is right for every name of a way between nodes.
+  if (!known && !(layout_.nodes.size() == 1 && names_a_network(forced.plan))) {
+    std::string names;
+    for (const auto& composition : all) names += (names.empty() ? "" : ", ") + hierarchy::name_of(layout_, composition);
+    return invalid_argument(fmt::format("unknown plan \"{}\": this layout has {}", forced.plan, names));
   }
   forced_ = std::move(forced);
   chosen_.clear();
@@ -120,10 +133,10 @@ Result<Choice> Selector::choose(std::uint64_t bytes, Datatype dtype, ReduceOp op
     Candidate candidate;
     candidate.composition = composition;
     candidate.name = hierarchy::name_of(layout_, composition);
-    candidate.path = layout_.nodes.size() > 1 && composition.offloaded() ? Path::kOffload : Path::kHost;
+    candidate.path = path_of(layout_, composition);
     candidate.refusal = refusal(composition, dtype, op);
     if (candidate.refusal.empty()) {
-      FOLDCAST_ASSIGN(candidate.price, estimator_.price(composition, priced));
+      FOLDCAST_ASSIGN(candidate.price, estimator_.price(composition, priced, forced_.pipelining));
     }
     choice.candidates.push_back(std::move(candidate));
   }
@@ -141,12 +154,13 @@ Result<Choice> Selector::choose(std::uint64_t bytes, Datatype dtype, ReduceOp op
   if (!forced_.plan.empty()) {
     const bool met = prefer([&](const Candidate& c) { return !is_forced_out(c); },
                             fmt::format("the plan {} is forced", forced_.plan));
-    choice.downgraded |= !met;
+    if (!met) choice.downgrade = fmt::format("the plan {}", forced_.plan);
   }
   if (policy_ == PathPolicy::kOffload && layout_.nodes.size() > 1) {
     const bool met = prefer([](const Candidate& c) { return c.path == Path::kOffload; }, "the path policy is offload");
-    choice.downgraded |= !met;
+    if (!met) choice.downgrade = "offload";
   }
+  if (!choice.downgrade.empty()) choice.downgrade += " was asked for and cannot be had" + first_refusal(all);
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
     if (usable(a) != usable(b)) return usable(a);
     const auto weight = [](const Candidate& c) {
@@ -157,54 +171,53 @@ Result<Choice> Selector::choose(std::uint64_t bytes, Datatype dtype, ReduceOp op
   if (all.empty() || !usable(all.front())) {
     return unsupported(fmt::format("no plan can reduce {} of {} here", to_string(op), to_string(dtype)));
   }
-  auto& price = all.front().price;
-  if (forced_.fragment_bytes > 0) price.fragment_bytes = forced_.fragment_bytes;
-  if (forced_.depth > 0) price.depth = forced_.depth;
   return choice;
 }
 
-Result<const Plan*> Selector::make(const Candidate& candidate) {
-  const PlanKey key{candidate.composition.network, candidate.composition.shards, candidate.price.fragment_bytes,
-                    candidate.price.depth};
+Result<const Plan*> Selector::make(const hierarchy::Composition& composition, const Pipelining& pipelining) {
+  const PlanKey key{composition.network, composition.shards, pipelining.fragment_bytes, pipelining.depth};
   auto& plan = plans_[key];
   if (!plan) {
-    FOLDCAST_ASSIGN(auto composed, hierarchy::compose(layout_, candidate.composition, rank_));
+    FOLDCAST_ASSIGN(auto composed, hierarchy::compose(layout_, composition, rank_));
     plan = std::make_unique<Plan>();
-    plan->name = candidate.name;
-    plan->path = candidate.path;
-    plan->composition = candidate.composition;
-    plan->price = candidate.price;
+    plan->name = hierarchy::name_of(layout_, composition);
+    plan->path = path_of(layout_, composition);
+    plan->pipelining = pipelining;
     plan->set_schedule(std::move(composed));
   }
   return static_cast<const Plan*>(plan.get());
 }
 
 Result<const Plan*> Selector::plan_of(const hierarchy::Composition& composition, std::uint64_t bytes) {
-  Candidate candidate;
-  candidate.composition = composition;
-  candidate.name = hierarchy::name_of(layout_, composition);
-  candidate.path = composition.offloaded() ? Path::kOffload : Path::kHost;
-  candidate.price.fragment_bytes = std::max<std::uint64_t>(bytes, 1);
-  return make(candidate);
+  return make(composition, {std::max<std::uint64_t>(bytes, 1), 1});
 }
 
-Result<const Plan*> Selector::plan_for(std::uint64_t count, Datatype dtype, ReduceOp op) {
+Result<Selection> Selector::select(std::uint64_t count, Datatype dtype, ReduceOp op) {
   const std::uint64_t bytes = count * size_of(dtype);
   const ShapeKey shape{size_class(bytes), dtype, op};
   if (auto known = chosen_.find(shape); known != chosen_.end()) return known->second;
-  FOLDCAST_ASSIGN(auto choice, choose(bytes, dtype, op));
-  if (choice.downgraded && !downgrade_logged_) {
-    downgrade_logged_ = true;
-    for (const auto& candidate : choice.candidates) {
-      if (candidate.path == Path::kOffload) {
-        log().warn("offload was asked for, the host path is taken: {}", candidate.refusal);
-        break;
-      }
-    }
+  FOLDCAST_ASSIGN(const auto choice, choose(bytes, dtype, op));
+  const Candidate& best = choice.candidates.front();
+  Selection selection;
+  FOLDCAST_ASSIGN(selection.plan, make(best.composition, best.price.pipelining));
+  selection.price_us = best.price.us;
+  selection.downgraded = !choice.downgrade.empty();
+  chosen_[shape] = selection;
+  return selection;
+}
+
+Result<Selection> Selector::select_for_call(std::uint64_t count, Datatype dtype, ReduceOp op) {
+  FOLDCAST_ASSIGN(const auto selection, select(count, dtype, op));
+  if (selection.downgraded && downgraded_calls_++ == 0 && rank_ == 0) {
+    FOLDCAST_ASSIGN(const auto choice, choose(count * size_of(dtype), dtype, op));
+    log().warn("{}", choice.downgrade);
   }
-  FOLDCAST_ASSIGN(const Plan* plan, make(choice.candidates.front()));
-  chosen_[shape] = plan;
-  return plan;
+  return selection;
+}
+
+Result<schedule::Program> Selector::program_for(std::uint64_t count, Datatype dtype, ReduceOp op) {
+  FOLDCAST_ASSIGN(const auto choice, choose(count * size_of(dtype), dtype, op));
+  return hierarchy::compose_all(layout_, choice.candidates.front().composition);
 }
 
 Result<std::string> Selector::explain(std::uint64_t count, Datatype dtype, ReduceOp op) {
@@ -221,10 +234,12 @@ Result<std::string> Selector::explain(std::uint64_t count, Datatype dtype, Reduc
                                  rate(m.tree_bytes_per_us))
                    : fmt::format("tree: none ({})\n", m.tree_refusal);
   }
-  text += fmt::format("chosen: {}, path {}, {} in fragments of {}, {} in flight{}\n", best.name, to_string(best.path),
+  text += fmt::format("chosen: {}, path {}, {} in fragments of {}, {} in flight\n", best.name, to_string(best.path),
                       time_text(best.price.us),
-                      size_text(std::min(best.price.fragment_bytes, std::max<std::uint64_t>(bytes, 1))),
-                      best.price.depth, choice.downgraded ? " (what was asked for cannot be had)" : "");
+                      size_text(std::min(best.price.pipelining.fragment_bytes, std::max<std::uint64_t>(bytes, 1))),
+                      best.price.pipelining.depth);
+  if (!choice.downgrade.empty())
+    text += fmt::format("downgraded: {} ({} calls so far)\n", choice.downgrade, downgraded_calls_);
   text += fmt::format("{:<28} {:<8} {:>12}  {}\n", "candidate", "path", "price", "verdict");
   for (const auto& candidate : choice.candidates) {
     const bool chosen = &candidate == &choice.candidates.front();

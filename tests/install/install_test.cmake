@@ -1,3 +1,5 @@
+# Run by ctest: installs BUILD under WORK and builds the programs of SOURCE and README against it.
+
 function(must)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(NOT code EQUAL 0)
@@ -26,8 +28,9 @@ if(NOT output MATCHES "mean 1, ranks 1")
   message(FATAL_ERROR "the README's program printed: ${output}")
 endif()
 must(${WORK}/build/plain)
-must(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${WORK}/prefix/lib/pkgconfig:${WORK}/prefix/lib/x86_64-linux-gnu/pkgconfig
-     pkg-config --libs foldcast)
-if(NOT output MATCHES "-lfoldcast")
-  message(FATAL_ERROR "pkg-config printed: ${output}")
-endif()
+# The same program through pkg-config.
+set(ENV{PKG_CONFIG_PATH} ${WORK}/prefix/${LIBDIR}/pkgconfig)
+must(pkg-config --cflags --libs foldcast)
+separate_arguments(flags UNIX_COMMAND "${output}")
+must(${C_COMPILER} ${WORK}/consumer/plain.c ${flags} ${FLAGS} -o ${WORK}/plain)
+must(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${WORK}/prefix/${LIBDIR} ${WORK}/plain)

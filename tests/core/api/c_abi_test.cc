@@ -1,3 +1,5 @@
+// The library as a program sees it: through the C header and its C++ face, in a job of one process.
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -76,6 +78,26 @@ TEST_F(OneRank, BadArgumentsExplainThemselves) {
   EXPECT_EQ(foldcast_comm_destroy(nullptr), FOLDCAST_SUCCESS);
 }
 
+TEST_F(OneRank, ExplainsAndPrints) {
+  const char* text = nullptr;
+  ASSERT_EQ(foldcast_all_reduce_explain(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, &text), FOLDCAST_SUCCESS);
+  EXPECT_NE(std::string(text).find("chosen: self"), std::string::npos) << text;
+  ASSERT_EQ(foldcast_all_reduce_steps(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, FOLDCAST_STEPS_TEXT, &text),
+            FOLDCAST_SUCCESS);
+  EXPECT_NE(std::string(text).find("copy"), std::string::npos) << text;
+  ASSERT_EQ(foldcast_all_reduce_steps(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, FOLDCAST_STEPS_GRAPHVIZ, &text),
+            FOLDCAST_SUCCESS);
+  EXPECT_EQ(std::string(text).rfind("digraph", 0), 0u) << text;
+  EXPECT_EQ(foldcast_all_reduce_steps(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, static_cast<foldcast_steps_format_t>(7),
+                                      &text),
+            FOLDCAST_INVALID_ARGUMENT);
+  foldcast_plan_info_t info;
+  EXPECT_EQ(foldcast_all_reduce_plan(SIZE_MAX / 2, FOLDCAST_FLOAT64, FOLDCAST_SUM, comm_, &info),
+            FOLDCAST_INVALID_ARGUMENT);
+  EXPECT_EQ(foldcast_all_reduce_explain(SIZE_MAX, FOLDCAST_INT8, FOLDCAST_SUM, comm_, &text),
+            FOLDCAST_INVALID_ARGUMENT);
+}
+
 TEST(CAbi, AnUnknownTransportIsNotReplacedSilently) {
   ::setenv("FOLDCAST_TRANSPORT", "pigeon", 1);
   foldcast_comm_t comm = nullptr;
@@ -90,6 +112,7 @@ TEST(CAbi, NamesMatchTheLibrarys) {
   EXPECT_STREQ(foldcast_op_string(FOLDCAST_AVG), "avg");
   EXPECT_STREQ(foldcast_result_string(FOLDCAST_PEER_FAILED), "peer failed");
   EXPECT_STREQ(foldcast_result_string(FOLDCAST_INTERNAL_ERROR), "internal error");
+  EXPECT_STREQ(foldcast_result_string(static_cast<foldcast_result_t>(256)), "unknown");
   EXPECT_EQ(foldcast_datatype_size(FOLDCAST_FLOAT64), 8u);
   EXPECT_EQ(foldcast_datatype_size(static_cast<foldcast_datatype_t>(40)), 0u);
 }

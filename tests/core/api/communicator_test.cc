@@ -20,6 +20,13 @@ using testing::uniform_nodes;
 /// Calibration runs once a job; the numbers do not matter to these tests.
 const std::map<std::string, std::string> kQuick = {{"FOLDCAST_LINK_LATENCY_US", "20"}, {"FOLDCAST_LINK_GBPS", "10"}};
 
+/// Asleep at once, or after polling: otherwise this machine's cores would decide which is tested.
+std::map<std::string, std::string> waiting(const char* spin_us) {
+  auto settings = kQuick;
+  settings["FOLDCAST_SPIN_US"] = spin_us;
+  return settings;
+}
+
 Status all_reduce(WorldCommunicator& world, const void* send, void* recv, std::uint64_t count, Datatype dtype,
                   ReduceOp op) {
   auto execution = world.start({Collective::kAllReduce, send, recv, count, dtype, op});
@@ -51,25 +58,26 @@ TEST(Communicator, EveryPlanEverySizeInAndOutOfPlace) {
   const std::vector<std::vector<int>> layouts = {uniform_nodes(1, 1), uniform_nodes(1, 3), uniform_nodes(2, 1),
                                                  uniform_nodes(3, 1), uniform_nodes(5, 1), uniform_nodes(4, 2),
                                                  {0, 0, 0, 1, 1, 2}};
-  for (const auto& nodes : layouts) {
-    Job job{nodes, kQuick};
-    job.run([&](WorldCommunicator& world, int rank) {
-      std::vector<std::string> plans{""};
-      if (world.context().layout().nodes.size() > 1) {
-        for (const char* plan : {"ring", "recursive_doubling", "halving_doubling", "double_tree"})
-          plans.push_back(plan);
-      }
-      const std::uint64_t n = nodes.size();
-      for (const auto& plan : plans) {
-        ASSERT_TRUE(world.selector().force({plan, 0, 0}).ok());
-        for (std::uint64_t count :
-             {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, std::uint64_t{1009}, std::uint64_t{70001}}) {
-          check_int32(world, rank, count, false);
-          check_int32(world, rank, count, true);
+  for (const char* spin_us : {"0", "20"})
+    for (const auto& nodes : layouts) {
+      Job job{nodes, waiting(spin_us)};
+      job.run([&](WorldCommunicator& world, int rank) {
+        std::vector<std::string> plans{""};
+        if (world.context().layout().nodes.size() > 1) {
+          for (const char* plan : {"ring", "recursive_doubling", "halving_doubling", "double_tree"})
+            plans.push_back(plan);
         }
-      }
-    });
-  }
+        const std::uint64_t n = nodes.size();
+        for (const auto& plan : plans) {
+          ASSERT_TRUE(world.selector().force({plan, {0, 0}}).ok());
+          for (std::uint64_t count :
+               {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, std::uint64_t{1009}, std::uint64_t{70001}}) {
+            check_int32(world, rank, count, false);
+            check_int32(world, rank, count, true);
+          }
+        }
+      });
+    }
 }
 
 TEST(Communicator, FragmentsInAPipeline) {
@@ -77,7 +85,7 @@ TEST(Communicator, FragmentsInAPipeline) {
     Job job{nodes, kQuick};
     job.run([&](WorldCommunicator& world, int rank) {
       for (std::uint32_t depth : {1u, 2u, 5u}) {
-        ASSERT_TRUE(world.selector().force({"", 1000, depth}).ok());
+        ASSERT_TRUE(world.selector().force({"", {1000, depth}}).ok());
         check_int32(world, rank, 10007, depth == 2);
       }
     });
@@ -163,7 +171,7 @@ TEST(Communicator, MismatchIsReportedNotRun) {
     Job job{uniform_nodes(2, 1), kQuick};
     std::atomic<int> reported = 0;
     job.run([&](WorldCommunicator& world, int rank) {
-      ASSERT_TRUE(world.selector().force({plan, 0, 0}).ok());
+      ASSERT_TRUE(world.selector().force({plan, {0, 0}}).ok());
       std::vector<float> buffer(100, 1.0f);
       const Status status =
           all_reduce(world, buffer.data(), buffer.data(), rank == 0 ? 100 : 98, Datatype::kFloat32, ReduceOp::kSum);
@@ -195,6 +203,40 @@ TEST(Communicator, ARankThatNeverCallsIsATimeOutThatNamesIt) {
   });
 }
 
+TEST(Communicator, CallsThatNeverMeetAreComparedOverTheControlPlane) {
+  for (bool differ : {true, false}) {
+    auto settings = kQuick;
+    settings["FOLDCAST_TIMEOUT"] = "300ms";
+    Job job{uniform_nodes(3, 1), settings};
+    job.deaf = true;
+    job.run([&](WorldCommunicator& world, int rank) {
+      std::vector<float> buffer(100, 1.0f);
+      const Status status = all_reduce(world, buffer.data(), buffer.data(), differ && rank == 2 ? 98 : 100,
+                                       Datatype::kFloat32, ReduceOp::kSum);
+      if (!differ) {
+        EXPECT_EQ(status.code(), Code::kTimeout) << status.to_string();
+        return;
+      }
+      EXPECT_EQ(status.code(), Code::kMismatch) << status.to_string();
+      for (const char* words : {"rank 2 (node2)", "100 float32", "98 float32"}) {
+        EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+      }
+    });
+  }
+}
+
+TEST(Communicator, SettingsThatDecideThePlanMustBeEqual) {
+  Job job{uniform_nodes(3, 1), kQuick};
+  job.of_rank[1]["FOLDCAST_PLAN"] = "ring";
+  job.attempt([&](Result<std::unique_ptr<WorldCommunicator>> world, int) {
+    ASSERT_FALSE(world.ok());
+    EXPECT_EQ(world.status().code(), Code::kMismatch);
+    for (const char* words : {"FOLDCAST_PLAN", "rank 1 (node1)", "\"ring\""}) {
+      EXPECT_NE(world.status().message().find(words), std::string::npos) << world.status().message();
+    }
+  });
+}
+
 TEST(Communicator, ArgumentsAreChecked) {
   float a[4] = {};
   const auto code = [](CollectiveCall call) { return api::validate(call).code(); };
@@ -205,6 +247,8 @@ TEST(Communicator, ArgumentsAreChecked) {
   EXPECT_EQ(code({Collective::kAllReduce, a, a, 4, Datatype::kFloat32, ReduceOp::kSum}), Code::kOk);
   EXPECT_EQ(code({Collective::kAllReduce, a, a, 4, static_cast<Datatype>(99), ReduceOp::kSum}), Code::kInvalidArgument);
   EXPECT_EQ(code({Collective::kAllReduce, a, a, 4, Datatype::kFloat32, static_cast<ReduceOp>(17)}),
+            Code::kInvalidArgument);
+  EXPECT_EQ(code({Collective::kAllReduce, a, a, std::uint64_t{1} << 62, Datatype::kFloat32, ReduceOp::kSum}),
             Code::kInvalidArgument);
   EXPECT_EQ(code({Collective::kAllReduce, nullptr, nullptr, 0, Datatype::kFloat32, ReduceOp::kSum}), Code::kOk);
   EXPECT_EQ(code({Collective::kAllReduce, a, a, UINT64_MAX / 2, Datatype::kFloat32, ReduceOp::kSum}),

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <functional>
 #include <map>
@@ -11,36 +9,35 @@
 #include <vector>
 
 #include "core/api/communicator.h"
-#include "core/base/unique_fd.h"
+#include "tests/core/bootstrap/free_port.h"
 #include "transports/inproc/inproc.h"
 
 namespace foldcast::testing {
-
-/// A port nobody listens on at the moment.
-inline std::uint16_t free_port() {
-  UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  FOLDCAST_CHECK(::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), length) == 0, "bind");
-  FOLDCAST_CHECK(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0, "getsockname");
-  return ntohs(address.sin_port);
-}
 
 /// A job whose ranks are threads over one in-process network. `nodes[r]` is the node of rank r.
 struct Job {
   std::vector<int> nodes;
   std::map<std::string, std::string> environment;
+  std::map<int, std::map<std::string, std::string>> of_rank = {};  ///< over `environment`
+  bool deaf = false;  ///< no rank's messages reach another: each has a token of its own
   std::shared_ptr<transports::InprocNetwork> network = transports::make_inproc_network();
 
   /// Runs `body` as every rank and joins. A rank that cannot join the job fails the test.
   void run(const std::function<void(api::WorldCommunicator& world, int rank)>& body) {
-    const std::uint16_t port = free_port();
+    attempt([&](Result<std::unique_ptr<api::WorldCommunicator>> world, int rank) {
+      ASSERT_TRUE(world.ok()) << "rank " << rank << ": " << world.status().to_string();
+      body(**world, rank);
+    });
+  }
+
+  /// As run(), with whatever came of joining.
+  void attempt(const std::function<void(Result<std::unique_ptr<api::WorldCommunicator>> world, int rank)>& body) {
+    const std::uint16_t port = bootstrap::free_port();
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < static_cast<int>(nodes.size()); ++rank) {
       ranks.emplace_back([&, rank] {
         auto settings = environment;
+        for (const auto& [name, value] : of_rank[rank]) settings[name] = value;
         settings["FOLDCAST_HOST_ID"] = "host-" + std::to_string(nodes[rank]);
         settings["FOLDCAST_HOSTNAME"] = "node" + std::to_string(nodes[rank]);
         auto config = Config::from(settings);
@@ -50,13 +47,12 @@ struct Job {
         launch.size = static_cast<int>(nodes.size());
         launch.store_host = "127.0.0.1";
         launch.store_port = port;
-        auto world = api::WorldCommunicator::create(std::move(*config), launch, [this](std::uint64_t token) {
+        auto world = api::WorldCommunicator::create(std::move(*config), launch, [this, rank](std::uint64_t token) {
           transports::TransportOptions options;
-          options.token = token;
+          options.token = deaf ? token + static_cast<std::uint64_t>(rank) : token;
           return Result<std::unique_ptr<transports::Transport>>(transports::make_inproc(network, options));
         });
-        ASSERT_TRUE(world.ok()) << "rank " << rank << ": " << world.status().to_string();
-        body(**world, rank);
+        body(std::move(world), rank);
       });
     }
     for (auto& rank : ranks) rank.join();

@@ -43,8 +43,8 @@ TEST(Estimator, LargeCallsAreCutAndBounded) {
   Estimator estimator(layout, {});
   auto price = estimator.price({"ring", 2}, std::uint64_t{1} << 30);
   ASSERT_TRUE(price.ok());
-  EXPECT_LE(price->fragment_bytes, 4u << 20);
-  EXPECT_GT(price->depth, 1u);
+  EXPECT_LE(price->pipelining.fragment_bytes, 4u << 20);
+  EXPECT_GT(price->pipelining.depth, 1u);
 }
 
 /// A made-up fabric: calibration must find its numbers.

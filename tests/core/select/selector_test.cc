@@ -39,13 +39,13 @@ TEST(SizeClass, CoversEverySizeAndIsMonotonic) {
 TEST(Selector, OffloadAtEightNodesHostAtTwo) {
   const Layout eight = Layout::uniform(8, 1), two = Layout::uniform(2, 1);
   Selector wide(eight, 0, shaped_links());
-  auto plan = wide.plan_for(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto plan = wide.select(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-  EXPECT_EQ((*plan)->path, Path::kOffload);
+  EXPECT_EQ(plan->plan->path, Path::kOffload);
   Selector narrow(two, 0, shaped_links());
-  plan = narrow.plan_for(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  plan = narrow.select(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ((*plan)->path, Path::kHost);
+  EXPECT_EQ(plan->plan->path, Path::kHost);
 }
 
 TEST(Selector, ASlowTreeIsRefusedByPrice) {
@@ -53,30 +53,30 @@ TEST(Selector, ASlowTreeIsRefusedByPrice) {
   LinkModel model = shaped_links();
   model.tree_bytes_per_us = 3;  // one server with one link takes the contributions of all eight
   Selector selector(layout, 0, model);
-  auto plan = selector.plan_for(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto plan = selector.select(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ((*plan)->path, Path::kHost);
+  EXPECT_EQ(plan->plan->path, Path::kHost);
 }
 
 TEST(Selector, PoliciesAndForcedPlans) {
   const Layout layout = Layout::uniform(4, 2);
   Selector selector(layout, 1, shaped_links());
   selector.set_policy(PathPolicy::kHost);
-  ASSERT_TRUE(selector.force({"double_tree", 0, 0}).ok());
-  auto plan = selector.plan_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  ASSERT_TRUE(selector.force({"double_tree", {0, 0}}).ok());
+  auto plan = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ((*plan)->path, Path::kHost);
-  EXPECT_NE((*plan)->name.find("double_tree"), std::string::npos);
-  ASSERT_TRUE(selector.force({"node+ring", 0, 0}).ok());
-  plan = selector.plan_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  EXPECT_EQ(plan->plan->path, Path::kHost);
+  EXPECT_NE(plan->plan->name.find("double_tree"), std::string::npos);
+  ASSERT_TRUE(selector.force({"node+ring", {0, 0}}).ok());
+  plan = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ((*plan)->name, "node+ring");
+  EXPECT_EQ(plan->plan->name, "node+ring");
   ASSERT_TRUE(selector.force({}).ok());
   selector.set_policy(PathPolicy::kOffload);  // must not meet the plan that was kept for the old policy
-  plan = selector.plan_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  plan = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ((*plan)->path, Path::kOffload);
-  const Status unknown = selector.force({"rong", 0, 0});
+  EXPECT_EQ(plan->plan->path, Path::kOffload);
+  const Status unknown = selector.force({"rong", {0, 0}});
   EXPECT_EQ(unknown.code(), Code::kInvalidArgument);
   EXPECT_NE(unknown.message().find("halving_doubling"), std::string::npos);
 }
@@ -90,7 +90,7 @@ TEST(Selector, OffloadPolicyWithoutATreeRunsOnTheHostsAndSaysWhy) {
   selector.set_policy(PathPolicy::kOffload);
   auto choice = selector.choose(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(choice.ok());
-  EXPECT_TRUE(choice->downgraded);
+  EXPECT_FALSE(choice->downgrade.empty());
   EXPECT_EQ(choice->candidates.front().path, Path::kHost);
   auto text = selector.explain(1 << 18, Datatype::kFloat32, ReduceOp::kSum);
   ASSERT_TRUE(text.ok());
@@ -118,6 +118,65 @@ TEST(Selector, WhatTheTreeCannotReduceIsRefusedByName) {
   auto text = selector.explain(1 << 20, Datatype::kFloat32, ReduceOp::kProd);
   ASSERT_TRUE(text.ok());
   EXPECT_NE(text->find("does not reduce prod of float32"), std::string::npos) << *text;
+}
+
+TEST(Selector, UnknownPlansAreRefusedOnEveryLayoutAndAllKnownOnesNamed) {
+  for (const Layout& layout : {Layout::uniform(1, 1), Layout::uniform(1, 4), Layout::uniform(4, 1)}) {
+    Selector selector(layout, 0, shaped_links());
+    EXPECT_EQ(selector.force({"rong", {0, 0}}).code(), Code::kInvalidArgument);
+    EXPECT_TRUE(selector.force({"ring", {0, 0}}).ok()) << "a way between nodes may be named on one node as well";
+  }
+  const Layout flat = Layout::uniform(4, 1);
+  const std::string words = Selector(flat, 0, shaped_links()).force({"rong", {0, 0}}).message();
+  EXPECT_NE(words.find("double_tree"), std::string::npos);
+  EXPECT_NE(words.find(", tree"), std::string::npos) << words;
+}
+
+TEST(Selector, APriceBelongsToItsSizeNotToThePlanItShares) {
+  const Layout layout = Layout::uniform(8, 1);
+  Selector selector(layout, 0, shaped_links());
+  const auto eight = selector.select(2 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  const auto sixty_four = selector.select(16 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  ASSERT_TRUE(eight.ok() && sixty_four.ok());
+  EXPECT_EQ(eight->plan, sixty_four->plan);
+  EXPECT_NEAR(sixty_four->price_us / eight->price_us, 8, 0.5);
+}
+
+TEST(Selector, AForcedFragmentSizeIsPricedAndPipelined) {
+  const Layout layout = Layout::uniform(8, 1);
+  Selector selector(layout, 0, shaped_links());
+  ASSERT_TRUE(selector.force({"", {64 << 10, 0}}).ok());
+  auto selection = selector.select(1 << 18, Datatype::kFloat32, ReduceOp::kSum);
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->plan->pipelining.fragment_bytes, 64u << 10);
+  EXPECT_GT(selection->plan->pipelining.depth, 1u);
+}
+
+TEST(Selector, DowngradedCallsAreCounted) {
+  const Layout layout = Layout::uniform(4, 1);
+  LinkModel model = shaped_links();
+  model.tree = false;
+  model.tree_refusal = "the aggregator is full";
+  Selector selector(layout, 1, model);
+  selector.set_policy(PathPolicy::kOffload);
+  for (int call = 0; call < 3; ++call) ASSERT_TRUE(selector.select_for_call(8, Datatype::kInt32, ReduceOp::kSum).ok());
+  ASSERT_TRUE(selector.select(8, Datatype::kInt32, ReduceOp::kSum).ok());
+  auto text = selector.explain(8, Datatype::kInt32, ReduceOp::kSum);
+  ASSERT_TRUE(text.ok());
+  EXPECT_NE(text->find("offload was asked for and cannot be had: the aggregator is full (3 calls so far)"),
+            std::string::npos)
+      << *text;
+}
+
+TEST(Selector, TheProgramIsTheChosenPlansOfAllRanks) {
+  const Layout layout = Layout::uniform(4, 2);
+  Selector selector(layout, 3, shaped_links());
+  auto program = selector.program_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto selection = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  ASSERT_TRUE(program.ok() && selection.ok());
+  EXPECT_EQ(program->name, selection->plan->name);
+  ASSERT_EQ(program->ranks.size(), 8u);
+  EXPECT_EQ(program->ranks[3].steps.size(), selection->plan->schedule.steps.size());
 }
 
 }  // namespace
