@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,7 +47,6 @@ class AgreementTable {
   Deadline next_deadline() const;
   /// What was decided since the last call.
   std::vector<AgreementAnswer> take_answers() { return std::exchange(answers_, {}); }
-  std::size_t open() const { return rounds_.size(); }
 
  private:
   struct Round {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,7 +9,6 @@
 
 #include "core/base/deadline.h"
 #include "core/base/status.h"
-#include "core/base/unique_fd.h"
 
 namespace foldcast::bootstrap {
 
@@ -38,7 +36,8 @@ class Channel {
   /// The next whole frame if it is here; also writes what is queued. Never blocks.
   virtual Result<std::optional<std::string>> try_receive() = 0;
   virtual Result<std::string> receive(Deadline deadline) = 0;
-  /// Readable when try_receive has something to do; ask wants_write() for whether to poll for POLLOUT as well.
+  /// Readable when something came since try_receive last answered nothing: frames that were read along with another
+  /// one do not show, so call it until then before sleeping. Ask wants_write() for whether to poll for POLLOUT as well.
   virtual int descriptor() const = 0;
   virtual bool wants_write() const = 0;
   /// "10.0.0.3:41234".

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "core/base/log.h"
 #include "core/bootstrap/channel.h"

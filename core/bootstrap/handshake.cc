@@ -34,14 +34,6 @@ void append_u16(std::string& out, std::size_t value) {
   out += static_cast<char>(value & 0xff);
 }
 
-/// What a stranger wrote may end up in a terminal.
-std::string printable(std::string_view text) {
-  std::string result(text.substr(0, kMaxReason));
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return result;
-}
-
 Result<Nonce> fresh_nonce() {
   Nonce nonce;
   if (RAND_bytes(nonce.data(), static_cast<int>(nonce.size())) != 1) {

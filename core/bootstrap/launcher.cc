@@ -10,15 +10,15 @@
 
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
 
-#include "core/base/config.h"
+#include "core/base/hash.h"
 #include "core/base/unique_fd.h"
 #include "core/bootstrap/host_list.h"
 #include "core/bootstrap/pmi.h"
+#include "core/bootstrap/resolve.h"
 #include "core/bootstrap/socket.h"
 
 namespace foldcast::bootstrap {
@@ -30,11 +30,6 @@ constexpr int kMaxRanks = 1 << 20;
 constexpr int kMaxPort = 65535;
 constexpr int kFirstDerivedPort = 20000;
 constexpr int kDerivedPorts = 10000;
-
-struct Address {
-  std::string host;
-  std::uint16_t port = 0;
-};
 
 /// Typed look-ups whose errors name the variable.
 class Variables {
@@ -96,30 +91,9 @@ Result<LaunchInfo> read_place(const Variables& variables, const Names& names) {
   return info;
 }
 
-/// "host:port" or "[address]:port".
-Result<Address> parse_address(const std::string& name, std::string_view text) {
-  auto colon = text.rfind(':');
-  Status malformed = invalid_argument(fmt::format("{}=\"{}\": expected host:port", name, text));
-  if (colon == text.npos) return malformed;
-  std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != host.npos) {
-    return malformed.with_context("an IPv6 address needs brackets");
-  }
-  int number = 0;
-  auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (host.empty() || error != std::errc{} || end != port.data() + port.size() || number < 1 || number > kMaxPort) {
-    return malformed;
-  }
-  return Address{std::string(host), static_cast<std::uint16_t>(number)};
-}
-
-/// FNV-1a (the same on every rank and build, unlike std::hash).
+/// Equal on all ranks of a job, and most likely different from other jobs'.
 std::uint16_t derived_port(std::string_view identity) {
-  std::uint64_t hash = 14695981039346656037ull;
-  for (unsigned char c : identity) hash = (hash ^ c) * 1099511628211ull;
-  return static_cast<std::uint16_t>(kFirstDerivedPort + static_cast<int>(hash % kDerivedPorts));
+  return static_cast<std::uint16_t>(kFirstDerivedPort + static_cast<int>(fnv1a(identity) % kDerivedPorts));
 }
 
 /// The first host of Slurm's node list: "rack[03-05,9]-n[1-4],other" begins with "rack03-n1".
@@ -135,12 +109,14 @@ Result<std::optional<std::string>> first_slurm_host(const Variables& variables) 
 }
 
 /// Sets the store's place, with FOLDCAST_STORE and FOLDCAST_STORE_PORT over `fallback`.
-Status place_store(const Variables& variables, const Address& fallback, LaunchInfo& info) {
-  Address address = fallback;
+Status place_store(const Variables& variables, const HostPort& fallback, LaunchInfo& info) {
+  HostPort address = fallback;
   FOLDCAST_ASSIGN(auto port, variables.number("FOLDCAST_STORE_PORT", 1, kMaxPort));
   if (port) address.port = static_cast<std::uint16_t>(*port);
   if (auto store = variables.text("FOLDCAST_STORE")) {
-    FOLDCAST_ASSIGN(address, parse_address("FOLDCAST_STORE", *store));
+    auto parsed = parse_host_port(*store);
+    if (!parsed.ok()) return parsed.status().with_context("FOLDCAST_STORE");
+    address = *std::move(parsed);
   }
   info.store_host = address.host;
   info.store_port = address.port;
@@ -159,7 +135,7 @@ Result<LaunchInfo> resolve_own(const Variables& variables) {
 
 Result<LaunchInfo> resolve_torchrun(const Variables& variables) {
   FOLDCAST_ASSIGN(auto info, read_place(variables, {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"}));
-  Address store;
+  HostPort store;
   if (info.size > 1 && !variables.has("FOLDCAST_STORE")) {
     FOLDCAST_ASSIGN(store.host, variables.required("MASTER_ADDR", "torchrun"));
     FOLDCAST_RETURN_IF_ERROR(variables.required("MASTER_PORT", "torchrun").status());
@@ -177,7 +153,7 @@ Result<LaunchInfo> resolve_open_mpi(const Variables& variables) {
   FOLDCAST_ASSIGN(auto info, read_place(variables, {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                                     "OMPI_COMM_WORLD_LOCAL_RANK"}));
   FOLDCAST_ASSIGN(auto local_size, variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMaxRanks));
-  Address store;
+  HostPort store;
   if (local_size.value_or(0) == info.size) {
     store.host = "127.0.0.1";
   } else if (!variables.has("FOLDCAST_STORE")) {
@@ -241,7 +217,8 @@ Result<std::uint16_t> free_port() {
   return ntohs(address.sin_port);
 }
 
-Result<Address> exchange_over_pmi(const Variables& variables, const LaunchInfo& info) {
+Result<HostPort> exchange_over_pmi(const Variables& variables, const LaunchInfo& info,
+                                   std::chrono::milliseconds limit) {
   FOLDCAST_ASSIGN(auto fd, variables.number("PMI_FD", 0, 1 << 20));
   if (!fd) {
     return invalid_argument("PMI_FD is not set, so rank 0's address cannot be exchanged; set FOLDCAST_STORE=host:port");
@@ -249,12 +226,6 @@ Result<Address> exchange_over_pmi(const Variables& variables, const LaunchInfo& 
   if (::fcntl(*fd, F_GETFD) < 0) {
     return invalid_argument(
         fmt::format("PMI_FD={} is not open in this process (a child of the rank?); set FOLDCAST_STORE=host:port", *fd));
-  }
-  std::chrono::milliseconds limit = Config{}.setup_timeout;
-  if (auto text = variables.text("FOLDCAST_SETUP_TIMEOUT")) {
-    auto parsed = parse_duration(*text);
-    if (!parsed.ok()) return parsed.status().with_context("FOLDCAST_SETUP_TIMEOUT=\"" + *text + "\"");
-    limit = *parsed;
   }
   std::string proposal;
   if (info.rank == 0) {
@@ -269,16 +240,18 @@ Result<Address> exchange_over_pmi(const Variables& variables, const LaunchInfo& 
   PmiClient pmi(*fd, Deadline::after(limit));
   auto agreed = pmi.publish_from_rank_0(info.rank, "foldcast-store", proposal);
   if (!agreed.ok()) return agreed.status().with_context("exchanging rank 0's address over PMI");
-  return parse_address("rank 0's address over PMI", *agreed);
+  auto parsed = parse_host_port(*agreed);
+  if (!parsed.ok()) return parsed.status().with_context("rank 0's address over PMI");
+  return parsed;
 }
 
-Result<LaunchInfo> resolve_pmi(const Variables& variables) {
+Result<LaunchInfo> resolve_pmi(const Variables& variables, std::chrono::milliseconds setup_timeout) {
   FOLDCAST_ASSIGN(auto info, read_place(variables, {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}));
   if (info.size == 1 || variables.has("FOLDCAST_STORE")) {
     FOLDCAST_RETURN_IF_ERROR(place_store(variables, {}, info));
     return info;
   }
-  FOLDCAST_ASSIGN(auto store, exchange_over_pmi(variables, info));
+  FOLDCAST_ASSIGN(auto store, exchange_over_pmi(variables, info, setup_timeout));
   info.store_host = store.host;
   info.store_port = store.port;
   return info;
@@ -290,7 +263,7 @@ Result<LaunchInfo> resolve_slurm(const Variables& variables) {
   // The step's own number first: SLURM_NTASKS may be the whole job's.
   const char* size = variables.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   FOLDCAST_ASSIGN(auto info, read_place(variables, {"Slurm", "SLURM_PROCID", size, "SLURM_LOCALID"}));
-  Address store;
+  HostPort store;
   if (info.size > 1 && !variables.has("FOLDCAST_STORE")) {
     FOLDCAST_ASSIGN(auto host, first_slurm_host(variables));
     if (!host) {
@@ -305,12 +278,13 @@ Result<LaunchInfo> resolve_slurm(const Variables& variables) {
 
 }  // namespace
 
-Result<LaunchInfo> resolve_launch(const std::function<std::optional<std::string>(const std::string&)>& env) {
+Result<LaunchInfo> resolve_launch(const std::function<std::optional<std::string>(const std::string&)>& env,
+                                  std::chrono::milliseconds setup_timeout) {
   Variables variables(env);
   if (variables.has_any({"FOLDCAST_RANK", "FOLDCAST_SIZE"})) return resolve_own(variables);
   if (variables.has_any({"RANK", "WORLD_SIZE"})) return resolve_torchrun(variables);
   if (variables.has_any({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})) return resolve_open_mpi(variables);
-  if (variables.has_any({"PMI_RANK", "PMI_SIZE"})) return resolve_pmi(variables);
+  if (variables.has_any({"PMI_RANK", "PMI_SIZE"})) return resolve_pmi(variables, setup_timeout);
   if (variables.has("SLURM_PROCID")) return resolve_slurm(variables);
   LaunchInfo info;
   info.launcher = "single process";

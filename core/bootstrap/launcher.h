@@ -1,9 +1,12 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
+#include "core/base/config.h"
 #include "core/base/status.h"
 
 namespace foldcast::bootstrap {
@@ -26,8 +29,9 @@ struct LaunchInfo {
 /// Where the store is: FOLDCAST_STORE=host:port always decides, FOLDCAST_STORE_PORT replaces the port alone. Else
 /// torchrun: MASTER_ADDR and MASTER_PORT + 1 (torchrun's own store has MASTER_PORT). Open MPI: 127.0.0.1 when all ranks
 /// are local, else the first host of Slurm's node list. PMI: rank 0's choice, exchanged over PMI_FD; only this case
-/// blocks, at most FOLDCAST_SETUP_TIMEOUT, until all ranks have come. Slurm: the first host of the step's node list.
+/// blocks, at most `setup_timeout`, until all ranks have come. Slurm: the first host of the step's node list.
 /// Open MPI's and Slurm's port is derived from the job's identity, in 20000 to 29999.
-Result<LaunchInfo> resolve_launch(const std::function<std::optional<std::string>(const std::string&)>& env);
+Result<LaunchInfo> resolve_launch(const std::function<std::optional<std::string>(const std::string&)>& env,
+                                  std::chrono::milliseconds setup_timeout = Config{}.setup_timeout);
 
 }  // namespace foldcast::bootstrap

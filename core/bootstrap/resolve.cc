@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <netdb.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <condition_variable>
 #include <cstring>
 #include <memory>
@@ -49,6 +51,24 @@ struct Query {
 };
 
 }  // namespace
+
+Result<HostPort> parse_host_port(std::string_view text, std::uint16_t lowest_port) {
+  Status malformed = invalid_argument(fmt::format("\"{}\": expected host:port", text));
+  auto colon = text.rfind(':');
+  if (colon == text.npos) return malformed;
+  std::string_view host = text.substr(0, colon), digits = text.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != host.npos) {
+    return malformed.with_context("an IPv6 address needs brackets");
+  }
+  std::uint16_t port = 0;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (host.empty() || error != std::errc{} || end != digits.data() + digits.size() || port < lowest_port) {
+    return malformed;
+  }
+  return HostPort{std::string(host), port};
+}
 
 Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_t port, Deadline deadline) {
   if (auto numeric = look_up(host, port, AI_NUMERICHOST); numeric.ok()) return numeric;

@@ -6,9 +6,15 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace foldcast::bootstrap {
+namespace {
+
+constexpr std::size_t kMaxPrinted = 256;
+
+}  // namespace
 
 std::string SocketAddress::to_string() const {
   char text[INET6_ADDRSTRLEN] = "?";
@@ -37,6 +43,13 @@ Status wait_until_ready(int fd, short events, Deadline deadline, std::string_vie
     if (ready < 0 && errno != EINTR) return system_error(fmt::format("poll while waiting for {}", what), errno);
     if (deadline.passed()) return timeout(fmt::format("waiting for {}", what));
   }
+}
+
+std::string printable(std::string_view text) {
+  std::string result(text.substr(0, kMaxPrinted));
+  std::replace_if(
+      result.begin(), result.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return result;
 }
 
 void set_connection_options(int fd) {

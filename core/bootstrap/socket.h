@@ -23,6 +23,10 @@ struct SocketAddress {
 /// Sleeps until `fd` has one of `events` (poll(2)) or an error. kTimeout names `what`, as in "waiting for <what>".
 Status wait_until_ready(int fd, short events, Deadline deadline, std::string_view what);
 
+/// The first 256 bytes, with a ? for what a terminal might take for more than text: what a stranger wrote may end up in
+/// one.
+std::string printable(std::string_view text);
+
 /// No Nagle delay, and probes that end a connection to a host that vanished within some ten seconds. Sockets that are
 /// not TCP are left alone.
 void set_connection_options(int fd);

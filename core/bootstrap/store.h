@@ -33,7 +33,8 @@ struct PeerFailure {
 
 /// The job's control plane: a key-value store served by a thread of rank 0, one connection per rank. All calls are of
 /// one owner thread, block at most until their deadline, and name what they wait for. A rank whose connection ends
-/// without farewell is dead and every other rank is told at once (within 1 s).
+/// without farewell is dead and every other rank is told at once (within 1 s). A forked child that does not exec shares
+/// the connection: until it ends as well, its parent's death does not show. Names have 255 bytes at most.
 class Store {
  public:
   /// Blocks until this rank is connected and authenticated, or timeout. Does not wait for the other ranks.

@@ -1,7 +1,6 @@
 #include "core/bootstrap/store_client.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -54,6 +53,7 @@ Result<std::unique_ptr<Store>> StoreClient::create(const StoreOptions& options, 
     std::this_thread::sleep_for(kJoinPause);
   }
   FOLDCAST_RETURN_IF_ERROR(watch(client->epoll_.get(), client->channel_->descriptor()));
+  client->take_waiting_news();  // came with the answer to the join, so the descriptor does not show it
   return std::unique_ptr<Store>(std::move(client));
 }
 
@@ -150,6 +150,10 @@ Result<std::vector<std::string>> StoreClient::gather(std::string_view name, std:
 
 Result<std::vector<std::string>> StoreClient::call(StoreMessage request, Deadline deadline) {
   if (!lost_.ok()) return lost_;
+  if (request.name.size() > kMaxNameBytes) {
+    return invalid_argument(fmt::format("the name \"{}...\" has {} bytes; the store takes {} at most",
+                                        request.name.substr(0, 32), request.name.size(), kMaxNameBytes));
+  }
   request.id = next_id_++;
   std::string what = fmt::format("rank 0 ({}) to answer about \"{}\"", host_name_, request.name);
   if (auto sent = channel_->send(encode(request)); sent.code() == Code::kInvalidArgument) return sent;
@@ -167,6 +171,7 @@ Result<std::vector<std::string>> StoreClient::call(StoreMessage request, Deadlin
     if (message->verb != StoreVerb::kAnswer) {
       take_news(*message);
     } else if (message->id == request.id) {
+      take_waiting_news();  // news read along with the answer would not wake who sleeps on the descriptor
       if (message->code != Code::kOk) return Status(message->code, message->text);
       return std::move(message->values);
     }
@@ -179,7 +184,7 @@ void StoreClient::take_news(const StoreMessage& message) {
 }
 
 void StoreClient::note_failure(PeerFailure failure) {
-  failures_.push_back(std::move(failure));
+  if (!failure_) failure_ = std::move(failure);
   std::uint64_t one = 1;
   (void)!::write(news_.get(), &one, sizeof one);
 }
@@ -197,25 +202,28 @@ Status StoreClient::lose(Status reason) {
   return lost_;
 }
 
-std::optional<PeerFailure> StoreClient::failed_peer() {
+void StoreClient::take_waiting_news() {
   while (lost_.ok()) {
     auto frame = channel_->try_receive();
     if (!frame.ok()) {
       (void)lose(frame.status());
-      break;
+      return;
     }
-    if (!*frame) break;
+    if (!*frame) return;
     auto message = decode_store_message(**frame);
     if (!message) {
       (void)lose(internal_error("rank 0 sent a malformed message"));
-      break;
+      return;
     }
     take_news(*message);
   }
+}
+
+std::optional<PeerFailure> StoreClient::failed_peer() {
+  take_waiting_news();
   std::uint64_t ignored;
   (void)!::read(news_.get(), &ignored, sizeof ignored);
-  if (failures_.empty()) return std::nullopt;
-  return failures_.front();
+  return failure_;
 }
 
 }  // namespace foldcast::bootstrap

@@ -38,6 +38,8 @@ class StoreClient final : public Store {
   Status join(Deadline deadline);
   /// Sends and waits for the answer of the same id, taking in news meanwhile.
   Result<std::vector<std::string>> call(StoreMessage request, Deadline deadline);
+  /// Takes what has arrived already; never blocks.
+  void take_waiting_news();
   /// Takes one message that is no answer.
   void take_news(const StoreMessage& message);
   /// Ends the connection for good. All later calls return the status that results.
@@ -53,7 +55,7 @@ class StoreClient final : public Store {
   bool host_left_ = false;
   Status lost_;
   std::uint32_t next_id_ = 1;
-  std::vector<PeerFailure> failures_;
+  std::optional<PeerFailure> failure_;  ///< the first
   pid_t owner_;
 };
 

@@ -27,7 +27,7 @@ namespace foldcast::bootstrap {
 // Times are milliseconds that the asker still waits; kForever has no limit. Strings are u32-prefixed, lists too.
 
 inline constexpr std::string_view kStoreService = "store/1";
-inline constexpr std::size_t kMaxNameBytes = 255;  ///< of a rank's name
+inline constexpr std::size_t kMaxNameBytes = 255;  ///< of a rank, a key or an agreement
 inline constexpr std::uint64_t kForever = ~0ull;
 
 enum class StoreVerb : std::uint8_t {

@@ -15,7 +15,9 @@
 
 #include "core/base/log.h"
 #include "core/bootstrap/agreement.h"
+#include "core/bootstrap/channel.h"
 #include "core/bootstrap/roster.h"
+#include "core/bootstrap/socket.h"
 #include "core/bootstrap/store_messages.h"
 #include "core/bootstrap/tcp_channel.h"
 
@@ -29,6 +31,8 @@ constexpr auto kJoinLimit = 5s;        // from the handshake to the join message
 constexpr auto kDrainForPresent = 5s;  // how long rank 0 waits for the farewell of those that are connected
 constexpr auto kDrainForAbsent = 1s;   // and for those that have not even come
 constexpr int kMaxEvents = 64;
+constexpr std::size_t kMaxStrangers = 64;         // connections that have not joined, beyond one of each rank
+constexpr std::size_t kMaxErrorText = 64u << 10;  // an error that lists very many ranks must still fit a frame
 
 struct Connection {
   std::unique_ptr<Channel> channel;
@@ -90,6 +94,10 @@ class StoreLoop {
   }
 
   void add(std::unique_ptr<Channel> channel) {
+    if (connections_.size() - connection_of_.size() >= static_cast<std::size_t>(roster_.size()) + kMaxStrangers) {
+      log().debug("dropped {}: too many connections that do not join", channel->peer());
+      return;  // a rank tries again
+    }
     int fd = channel->descriptor();
     Connection connection;
     connection.channel = std::move(channel);
@@ -117,7 +125,7 @@ class StoreLoop {
   void pump(Connection& connection) {
     for (;;) {
       auto frame = connection.channel->try_receive();
-      if (!frame.ok()) return close(connection, frame.status().message());
+      if (!frame.ok()) return close(connection, frame.status().message() + " without farewell");
       if (!*frame) break;
       auto message = decode_store_message(**frame);
       if (!message || !dispatch(connection, *message)) return close(connection, "it sent a malformed request");
@@ -140,7 +148,7 @@ class StoreLoop {
     if (rank < 0 || roster_[rank].state != RankState::kPresent) return;
     connection_of_.erase(rank);
     roster_[rank].state = RankState::kFailed;
-    roster_[rank].note = why + " without farewell";
+    roster_[rank].note = why;
     log().info("{} failed: {}", roster_.describe(rank), roster_[rank].note);
     for (auto [other, fd] : connection_of_) send(other, failure_of(rank));
     agreements_.rank_gone(rank);
@@ -164,6 +172,7 @@ class StoreLoop {
 
   bool dispatch(Connection& connection, const StoreMessage& message) {
     if (connection.is_done) return true;  // refused or gone: what else it says does not matter
+    if (message.name.size() > kMaxNameBytes) return false;
     if (message.verb == StoreVerb::kJoin) return connection.rank < 0 && (join(connection, message), true);
     if (connection.rank < 0) return false;
     switch (message.verb) {
@@ -183,17 +192,17 @@ class StoreLoop {
     }
   }
 
-  // --- Who is here
-  // -----------------------------------------------------------------------------------------------------
+  // --- Who is here ---
 
   void join(Connection& connection, const StoreMessage& message) {
     int rank = message.rank;
-    std::string who = fmt::format("rank {} ({})", rank, message.name);
+    std::string name = printable(message.name);
+    std::string who = fmt::format("rank {} ({})", rank, name);
     std::string refusal;
     if (message.size != roster_.size()) {
       refusal = fmt::format("{} was started with {} ranks, {} with {}; start all with the same number", who,
                             message.size, roster_.describe(0), roster_.size());
-    } else if (!roster_.contains(rank) || message.name.size() > kMaxNameBytes) {
+    } else if (!roster_.contains(rank)) {
       refusal = fmt::format("{} is not a rank of this job, which has ranks 0 to {}", who, roster_.size() - 1);
     } else if (roster_[rank].state == RankState::kPresent) {
       refusal = fmt::format("rank {} has already joined from {} ({}); two processes were given the same rank", rank,
@@ -217,7 +226,7 @@ class StoreLoop {
     connection.rank = rank;
     connection.join_by = Deadline::never();
     connection_of_[rank] = connection.channel->descriptor();
-    roster_[rank] = {RankState::kPresent, message.name, {}};
+    roster_[rank] = {RankState::kPresent, name, {}};
     StoreMessage joined{.verb = StoreVerb::kJoined};
     joined.name = options_.name;
     send(connection, joined);
@@ -246,17 +255,21 @@ class StoreLoop {
     for (auto [other, fd] : connection_of_) send(other, {.verb = StoreVerb::kHostLeft});
   }
 
-  // --- Keys and agreements
-  // ---------------------------------------------------------------------------------------------
+  // --- Keys and agreements ---
 
   void answer(int rank, std::uint32_t id, const Status& status, std::vector<std::string> values = {}) {
     StoreMessage message{.verb = StoreVerb::kAnswer, .id = id, .code = status.code()};
-    message.text = status.message();
+    message.text = status.message().substr(0, kMaxErrorText);
     message.values = std::move(values);
     send(rank, message);
   }
 
   void set(int rank, const StoreMessage& message) {
+    if (message.text.size() > kMaxFrame - kFrameOverhead) {  // it fits the request, but would not fit the answer to get
+      return answer(rank, message.id,
+                    invalid_argument(fmt::format("the value of key \"{}\" has {} bytes, over the limit of {}",
+                                                 message.name, message.text.size(), kMaxFrame - kFrameOverhead)));
+    }
     auto [entry, is_new] = values_.try_emplace(message.name);
     std::size_t before = is_new ? 0 : message.name.size() + entry->second.size();
     std::size_t after = stored_bytes_ - before + message.name.size() + message.text.size();
@@ -312,8 +325,7 @@ class StoreLoop {
     }
   }
 
-  // --- Time
-  // ------------------------------------------------------------------------------------------------------------
+  // --- Time ---
 
   Deadline next_deadline() const {
     Deadline next = agreements_.next_deadline();

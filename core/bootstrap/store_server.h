@@ -2,15 +2,11 @@
 
 #include <sys/types.h>
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
-#include "core/bootstrap/channel.h"
 #include "core/bootstrap/store.h"
 
 namespace foldcast::bootstrap {

@@ -165,7 +165,53 @@ TEST(Handshake, AnotherVersionIsToldBoth) {
   EXPECT_THAT(answer.body, HasSubstr("version 1 of the protocol, not 7"));
 }
 
-TEST(Handshake, AProofOfAnotherConnectionOrOurOwnIsWorthless) {
+/// A TCP listener without any protocol.
+struct RawListener {
+  UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::uint16_t port = 0;
+
+  RawListener() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::listen(fd.get(), 8), 0);
+    EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+    port = ntohs(address.sin_port);
+  }
+  UniqueFd accept() const { return UniqueFd(::accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC)); }
+};
+
+TEST(Handshake, AnOverheardProofIsWorthlessOnAnotherConnection) {
+  Served served(options_with("secret"));
+  RawListener relay;
+  std::thread client([&] {
+    auto channel = Channel::connect("127.0.0.1", relay.port, options_with("secret"), Deadline::after(8s));
+    EXPECT_TRUE(channel.ok()) << channel.status().to_string();
+  });
+  HandshakeMessage hello, proof;
+  {
+    auto to_client = relay.accept(), to_server = raw_connection(served.port);
+    auto pass = [](const UniqueFd& from, const UniqueFd& to) {
+      auto message = next_from(from.get());
+      send_raw(to, encode(message));
+      return message;
+    };
+    hello = pass(to_client, to_server);
+    EXPECT_EQ(pass(to_server, to_client).type, HandshakeType::kChallenge);
+    proof = pass(to_client, to_server);
+    EXPECT_EQ(pass(to_server, to_client).type, HandshakeType::kWelcome);
+    client.join();
+  }
+  auto again = raw_connection(served.port);
+  send_raw(again, encode(hello));
+  EXPECT_EQ(next_from(again.get()).type, HandshakeType::kChallenge);
+  send_raw(again, encode(proof));
+  EXPECT_EQ(next_from(again.get()).type, HandshakeType::kRefused);
+}
+
+TEST(Handshake, AMadeUpProofIsRefused) {
   Served served(options_with("secret"));
   auto prove = [&](const std::string& proof) {
     auto fd = raw_connection(served.port);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "core/base/deadline.h"
 #include "core/base/unique_fd.h"
+#include "core/bootstrap/resolve.h"
 
 namespace foldcast::bootstrap {
 namespace {
@@ -20,12 +22,13 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using Map = std::map<std::string, std::string>;
 
-Result<LaunchInfo> resolve(const Map& environment) {
-  return resolve_launch([&](const std::string& name) -> std::optional<std::string> {
+Result<LaunchInfo> resolve_env(const Map& environment, std::chrono::milliseconds setup_timeout = 10s) {
+  auto env = [&](const std::string& name) -> std::optional<std::string> {
     auto found = environment.find(name);
     if (found == environment.end()) return std::nullopt;
     return found->second;
-  });
+  };
+  return resolve_launch(env, setup_timeout);
 }
 
 struct Good {
@@ -41,7 +44,7 @@ class Resolves : public testing::TestWithParam<Good> {};
 
 TEST_P(Resolves, AsDocumented) {
   const Good& wanted = GetParam();
-  auto info = resolve(wanted.environment);
+  auto info = resolve_env(wanted.environment);
   ASSERT_TRUE(info.ok()) << info.status().to_string();
   EXPECT_EQ(info->launcher, wanted.launcher);
   EXPECT_EQ(info->rank, wanted.rank);
@@ -118,7 +121,7 @@ struct Bad {
 class Refuses : public testing::TestWithParam<Bad> {};
 
 TEST_P(Refuses, NamingTheVariable) {
-  auto info = resolve(GetParam().environment);
+  auto info = resolve_env(GetParam().environment);
   ASSERT_FALSE(info.ok());
   EXPECT_EQ(info.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(info.status().message(), HasSubstr(GetParam().message));
@@ -141,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"own_rank_trailing", with(kOwn, {{"FOLDCAST_RANK", "1x"}}), "FOLDCAST_RANK=\"1x\""},
         Bad{"own_rank_negative", with(kOwn, {{"FOLDCAST_RANK", "-1"}}), "FOLDCAST_RANK=\"-1\""},
         Bad{"own_size_zero", with(kOwn, {{"FOLDCAST_SIZE", "0"}}), "FOLDCAST_SIZE=\"0\""},
-        Bad{"store_no_port", with(kOwn, {{"FOLDCAST_STORE", "host"}}), "FOLDCAST_STORE=\"host\": expected host:port"},
+        Bad{"store_no_port", with(kOwn, {{"FOLDCAST_STORE", "host"}}), "FOLDCAST_STORE: \"host\": expected host:port"},
         Bad{"store_port_zero", with(kOwn, {{"FOLDCAST_STORE", "h:0"}}), "expected host:port"},
         Bad{"store_port_high", with(kOwn, {{"FOLDCAST_STORE", "h:65536"}}), "expected host:port"},
         Bad{"store_no_host", with(kOwn, {{"FOLDCAST_STORE", ":80"}}), "expected host:port"},
@@ -163,15 +166,25 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"slurm_comma", with(kSlurm, {{"SLURM_STEP_NODELIST", ",a"}}), "an empty name"}),
     [](const auto& test) { return test.param.title; });
 
+TEST(HostPort, IsReadOrRefusedByName) {
+  EXPECT_EQ(parse_host_port("[::1]:70")->host, "::1");
+  EXPECT_EQ(parse_host_port("node3:65535")->port, 65535);
+  EXPECT_EQ(parse_host_port("node3:0", 0)->port, 0);
+  for (const char* text : {"", ":", "a", "a:", ":1", "[]:1", "a:0", "a:65536", "a:-1", "a:+1", "a:1 ", "::1:70"}) {
+    auto parsed = parse_host_port(text);
+    EXPECT_EQ(parsed.status().code(), Code::kInvalidArgument) << text;
+    EXPECT_THAT(parsed.status().message(), HasSubstr("\"" + std::string(text) + "\": expected host:port"));
+  }
+}
+
 TEST(Launcher, DerivedPortsAreEqualOnAllRanksAndDifferBetweenSteps) {
-  auto port_of = [](const Map& more) { return resolve(with(kSlurm, more))->store_port; };
+  auto port_of = [](const Map& more) { return resolve_env(with(kSlurm, more))->store_port; };
   EXPECT_EQ(port_of({{"SLURM_PROCID", "0"}}), port_of({{"SLURM_PROCID", "5"}, {"SLURM_LOCALID", "0"}}));
   EXPECT_NE(port_of({}), port_of({{"SLURM_STEP_ID", "2"}}));
   EXPECT_NE(port_of({}), port_of({{"SLURM_JOB_ID", "78"}}));
 }
 
-// --- A process manager that speaks PMI version 1
-// ----------------------------------------------------------------------
+// --- A process manager that speaks PMI version 1 ---
 
 /// Answers `size` ranks, each over its own socketpair and thread, as Hydra's proxy would.
 class FakeProcessManager {
@@ -254,10 +267,10 @@ TEST_P(OverPmi, AllRanksLearnRankZerosAddressEveryTime) {
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < size; ++rank) {
       ranks.emplace_back([&, rank] {
-        infos[static_cast<std::size_t>(rank)] = resolve({{"PMI_RANK", std::to_string(rank)},
-                                                         {"PMI_SIZE", std::to_string(size)},
-                                                         {"PMI_FD", manager.fd_of(rank)},
-                                                         {"MPI_LOCALNRANKS", std::to_string(size)}});
+        infos[static_cast<std::size_t>(rank)] = resolve_env({{"PMI_RANK", std::to_string(rank)},
+                                                             {"PMI_SIZE", std::to_string(size)},
+                                                             {"PMI_FD", manager.fd_of(rank)},
+                                                             {"MPI_LOCALNRANKS", std::to_string(size)}});
       });
     }
     for (auto& rank : ranks) rank.join();
@@ -282,8 +295,7 @@ Result<LaunchInfo> resolve_against(const std::string& reply) {
     (void)!::send(fd.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
     if (reply.empty()) (void)!::read(fd.get(), buffer, sizeof buffer);  // silent, but there
   });
-  auto info = resolve(
-      {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", std::to_string(ends[0])}, {"FOLDCAST_SETUP_TIMEOUT", "200ms"}});
+  auto info = resolve_env({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_FD", std::to_string(ends[0])}}, 200ms);
   ours.reset();
   manager.join();
   return info;

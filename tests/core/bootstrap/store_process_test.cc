@@ -8,13 +8,13 @@
 
 #include <cstdlib>
 #include <functional>
-#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
 
 #include "core/bootstrap/store.h"
 #include "tests/core/bootstrap/free_port.h"
+#include "tests/core/bootstrap/store_job.h"
 
 namespace foldcast::bootstrap {
 namespace {
@@ -72,23 +72,6 @@ class Report {
  private:
   int ends_[2];
 };
-
-StoreOptions options_of(int rank, int size, std::uint16_t port) {
-  StoreOptions options;
-  options.rank = rank;
-  options.size = size;
-  options.host = "127.0.0.1";
-  options.port = port;
-  options.name = "node" + std::to_string(rank);
-  options.timeout = 10s;
-  return options;
-}
-
-std::vector<int> everyone(int size) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 enum class WaitsIn { kGather, kGet, kPoll };
 

@@ -5,40 +5,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <barrier>
 #include <functional>
-#include <numeric>
+#include <future>
 #include <random>
 #include <thread>
 
 #include "core/bootstrap/channel.h"
 #include "core/bootstrap/store_messages.h"
 #include "tests/core/bootstrap/free_port.h"
+#include "tests/core/bootstrap/store_job.h"
 
 namespace foldcast::bootstrap {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-StoreOptions options_of(int rank, int size, std::uint16_t port) {
-  StoreOptions options;
-  options.rank = rank;
-  options.size = size;
-  options.host = "127.0.0.1";
-  options.port = port;
-  options.name = "node" + std::to_string(rank);
-  options.timeout = 10s;
-  return options;
-}
-
-std::vector<int> everyone(int size) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 /// Runs `body` as each rank of a job, each in a thread with its own store.
 void run_ranks(int size, const std::function<void(int rank, Store& store)>& body, const std::string& key = {}) {
@@ -359,20 +344,23 @@ TEST(Store, AJobOfOneRankNeedsNoPort) {
   EXPECT_THAT(*(*store)->gather("g", everyone(1), "v", Deadline::after(1s)), testing::ElementsAre("v"));
 }
 
-// --- Peers that speak the protocol wrongly
-// ----------------------------------------------------------------------------
+// --- Peers that speak the protocol wrongly ---
+
+std::unique_ptr<Channel> connected(std::uint16_t port) {
+  ChannelOptions options;
+  options.service = kStoreService;
+  auto channel = Channel::connect("127.0.0.1", port, options, Deadline::after(5s));
+  EXPECT_TRUE(channel.ok()) << channel.status().to_string();
+  return *std::move(channel);
+}
 
 struct RawRank {
   std::unique_ptr<Channel> channel;
 
-  static RawRank joined(int rank, int size, std::uint16_t port) {
-    ChannelOptions options;
-    options.service = kStoreService;
-    auto channel = Channel::connect("127.0.0.1", port, options, Deadline::after(5s));
-    EXPECT_TRUE(channel.ok()) << channel.status().to_string();
-    RawRank raw{*std::move(channel)};
+  static RawRank joined(int rank, int size, std::uint16_t port, const std::string& name = "raw") {
+    RawRank raw{connected(port)};
     StoreMessage join{.verb = StoreVerb::kJoin, .rank = rank, .size = size};
-    join.name = "raw";
+    join.name = name;
     EXPECT_TRUE(raw.channel->send(encode(join)).ok());
     auto answer = raw.channel->receive(Deadline::after(5s));
     EXPECT_TRUE(answer.ok()) << answer.status().to_string();
@@ -421,6 +409,145 @@ TEST(Store, ARankThatDoesNotReadIsExpelledByName) {
   EXPECT_THAT(failed->reason, HasSubstr("does not read"));
 }
 
+TEST(Store, AValueThatNoAnswerCouldCarryIsRefused) {
+  run_ranks(2, [&](int rank, Store& store) {
+    if (rank == 0) {
+      std::string value((16u << 20) - 14, 'x');  // with its key of one byte exactly a frame; the answer adds more
+      auto status = store.set("k", value);
+      EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.to_string();
+      EXPECT_THAT(status.message(), HasSubstr("\"k\""));
+      EXPECT_TRUE(store.set("k", value.substr(100)).ok());
+    }
+    auto got = store.get("k", Deadline::after(20s));
+    EXPECT_TRUE(got.ok()) << got.status().to_string();
+    EXPECT_TRUE(store.gather("end", everyone(2), "", Deadline::after(20s)).ok());
+    EXPECT_FALSE(store.failed_peer().has_value());
+  });
+}
+
+TEST(Store, LongNamesAreRefused) {
+  std::uint16_t port = free_port();
+  auto zero = Store::create(options_of(0, 3, port));
+  ASSERT_TRUE(zero.ok());
+  EXPECT_EQ((*zero)->set(std::string(256, 'k'), "").code(), Code::kInvalidArgument);
+  EXPECT_TRUE((*zero)->set(std::string(255, 'k'), "").ok());
+  StoreMessage join{.verb = StoreVerb::kJoin, .rank = 1, .size = 3};
+  join.name.assign(256, 'n');
+  auto stranger = connected(port);
+  ASSERT_TRUE(stranger->send(encode(join)).ok());
+  EXPECT_EQ(stranger->receive(Deadline::after(2s)).status().code(), Code::kPeerFailed);
+}
+
+TEST(Store, NamesReachOthersAsPlainText) {
+  std::uint16_t port = free_port();
+  auto zero = Store::create(options_of(0, 2, port));
+  ASSERT_TRUE(zero.ok());
+  { auto raw = RawRank::joined(1, 2, port, "\x1b[2Jraw\n"); }
+  auto status = (*zero)->gather("all", everyone(2), "", Deadline::after(5s)).status();
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 (?[2Jraw?) failed"));
+  EXPECT_THAT(status.message(), HasSubstr("closed the connection without farewell"));
+}
+
+TEST(Store, WhoSendsNonsenseIsSaidToHaveSentIt) {
+  std::uint16_t port = free_port();
+  auto zero = Store::create(options_of(0, 2, port));
+  ASSERT_TRUE(zero.ok());
+  auto raw = RawRank::joined(1, 2, port);
+  ASSERT_TRUE(raw.channel->send("nonsense").ok());
+  auto status = (*zero)->gather("all", everyone(2), "", Deadline::after(5s)).status();
+  EXPECT_THAT(status.message(), testing::EndsWith("it sent a malformed request"));
+}
+
+TEST(Store, ConnectionsThatNeverJoinAreBounded) {
+  std::uint16_t port = free_port();
+  auto zero = Store::create(options_of(0, 2, port));
+  ASSERT_TRUE(zero.ok());
+  constexpr int kAllowed = 2 + 64;
+  std::vector<std::unique_ptr<Channel>> strangers;
+  for (int i = 0; i < kAllowed + 4; ++i) strangers.push_back(connected(port));
+  int dropped = 0;
+  for (auto& stranger : strangers) {
+    dropped += stranger->receive(Deadline::after(20ms)).status().code() == Code::kPeerFailed ? 1 : 0;
+  }
+  EXPECT_EQ(dropped, 4);
+  strangers.clear();
+  auto one = Store::create(options_of(1, 2, port));
+  EXPECT_TRUE(one.ok()) << one.status().to_string();
+  one = aborted("closed");
+}
+
+/// Rank 0's end of the store, by hand, for one client that is rank 1 of two.
+class FakeStore {
+ public:
+  FakeStore() {
+    ChannelOptions options;
+    options.service = kStoreService;
+    listener_ = *ChannelListener::listen("127.0.0.1", 0, options);
+  }
+  std::uint16_t port() const { return listener_->port(); }
+  void accept() {
+    auto limit = Deadline::after(5s);
+    while (!channel_ && !limit.passed()) {
+      pollfd entry{listener_->descriptor(), POLLIN, 0};
+      (void)::poll(&entry, 1, 10);
+      for (auto& channel : listener_->poll()) channel_ = std::move(channel);
+    }
+  }
+  StoreMessage hear() {
+    auto frame = channel_->receive(Deadline::after(5s));
+    return frame.ok() ? *decode_store_message(*frame) : StoreMessage{};
+  }
+  /// Says all in one write, so that one read takes them in.
+  void say(const std::vector<StoreMessage>& messages) {
+    std::string bytes;
+    for (const auto& message : messages) {
+      std::string frame = encode(message);
+      bytes += std::string{0, 0, static_cast<char>(frame.size() >> 8), static_cast<char>(frame.size() & 0xff)} + frame;
+    }
+    ASSERT_EQ(::send(channel_->descriptor(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+
+ private:
+  std::unique_ptr<ChannelListener> listener_;
+  std::unique_ptr<Channel> channel_;
+};
+
+TEST(Store, NewsThatComesAlongWithAnAnswerWakesWhoSleepsOnTheDescriptor) {
+  for (bool with_join : {true, false}) {
+    FakeStore zero;
+    auto joining = std::async(std::launch::async, [&] { return Store::create(options_of(1, 3, zero.port())); });
+    zero.accept();
+    ASSERT_EQ(zero.hear().verb, StoreVerb::kJoin);
+    StoreMessage failed{.verb = StoreVerb::kFailed, .rank = 2};
+    std::vector<StoreMessage> answer{{.verb = StoreVerb::kJoined}};
+    if (with_join) answer.push_back(failed);
+    zero.say(answer);
+    auto one = joining.get();
+    ASSERT_TRUE(one.ok()) << one.status().to_string();
+    if (!with_join) {
+      auto setting = std::async(std::launch::async, [&] { return (*one)->set("key", "value"); });
+      zero.say({{.verb = StoreVerb::kAnswer, .id = zero.hear().id}, failed});
+      ASSERT_TRUE(setting.get().ok());
+    }
+    pollfd entry{(*one)->descriptor(), POLLIN, 0};
+    EXPECT_EQ(::poll(&entry, 1, 0), 1) << (with_join ? "with the join" : "with a call");
+    auto news = (*one)->failed_peer();
+    ASSERT_TRUE(news.has_value());
+    EXPECT_EQ(news->rank, 2);
+    zero = FakeStore();  // or the client waits for its goodbye
+  }
+}
+
+TEST(Store, AFailureThatACallTookInWakesTheDescriptor) {
+  std::uint16_t port = free_port();
+  auto zero = Store::create(options_of(0, 2, port));
+  ASSERT_TRUE(zero.ok());
+  { auto raw = RawRank::joined(1, 2, port); }
+  EXPECT_EQ((*zero)->gather("all", everyone(2), "", Deadline::after(5s)).status().code(), Code::kPeerFailed);
+  pollfd entry{(*zero)->descriptor(), POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, 1000), 1);
+}
+
 TEST(Store, AFailureWakesTheDescriptorAndIsKept) {
   std::uint16_t port = free_port();
   auto zero = Store::create(options_of(0, 2, port));
@@ -434,7 +561,6 @@ TEST(Store, AFailureWakesTheDescriptorAndIsKept) {
     EXPECT_EQ(failed->rank, 1);
   }
   EXPECT_EQ(::poll(&entry, 1, 0), 0);
-  // News that a call took in wakes a sleeper all the same (second job: the first has a dead rank).
   auto got = (*zero)->gather("all", everyone(2), "", Deadline::after(1s));
   EXPECT_EQ(got.status().code(), Code::kPeerFailed);
   EXPECT_THAT(got.status().message(), HasSubstr("rank 1 (raw) failed"));
