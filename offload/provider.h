@@ -42,7 +42,6 @@ struct JoinRequest {
 class OffloadProvider {
  public:
   virtual ~OffloadProvider() = default;
-  virtual std::string_view name() const = 0;
   /// Joins one member; blocks until granted, refused or timeout. The answer is this member's own: the caller makes the
   /// group agree and drops the group where another member was refused.
   virtual Result<std::unique_ptr<OffloadGroup>> join(const JoinRequest& request) = 0;

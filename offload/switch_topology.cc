@@ -1,10 +1,11 @@
+// Reads the fabric's switches from a file in the syntax of Slurm's topology.conf.
+#include "offload/tree.h"
+
 #include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <iterator>
 #include <set>
-
-#include "offload/tree.h"
 
 namespace foldcast::offload {
 namespace {
@@ -96,7 +97,6 @@ Status link(SwitchTopology& topology, const std::vector<Definition>& definitions
                         "switch " + name + " is already below " + topology.switches[below.parent].name);
       }
       below.parent = static_cast<std::int32_t>(i);
-      topology.switches[i].switches.push_back(child->second);
     }
   }
   // Every switch has one parent at most, so a loop is found by walking up further than there are switches.
@@ -129,7 +129,7 @@ Result<SwitchTopology> SwitchTopology::parse(std::string_view text) {
     for (const auto& node : definition.nodes) {
       if (!nodes.insert(node).second) return bad_line(first, "node " + node + " is below two switches");
     }
-    topology.switches.push_back({definition.name, -1, {}, definition.nodes});
+    topology.switches.push_back({definition.name, -1, definition.nodes});
     definitions.push_back(std::move(definition));
   }
   FOLDCAST_RETURN_IF_ERROR(link(topology, definitions, index));

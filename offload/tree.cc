@@ -201,9 +201,7 @@ Result<std::map<std::string, std::string>> parse_aggregators(std::string_view te
     const std::size_t end = std::min(text.find(',', from), text.size());
     const std::string_view item = text.substr(from, end - from);
     const std::size_t equals = item.find('=');
-    const std::size_t colon = item.rfind(':');
-    if (equals == std::string_view::npos || equals == 0 || colon == std::string_view::npos || colon <= equals + 1 ||
-        colon + 1 == item.size()) {
+    if (equals == std::string_view::npos || equals == 0) {
       return invalid_argument("aggregators: expected switch=host:port, not \"" + std::string(item) + "\"");
     }
     FOLDCAST_RETURN_IF_ERROR(split_control(item.substr(equals + 1)).status());

@@ -20,7 +20,6 @@ struct SwitchTopology {
   struct Switch {
     std::string name;
     std::int32_t parent = -1;
-    std::vector<std::int32_t> switches;
     std::vector<std::string> nodes;
   };
   std::vector<Switch> switches;

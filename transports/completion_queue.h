@@ -15,7 +15,8 @@ class CompletionQueue {
  public:
   void push(std::uint64_t cookie, Status status = {}) { push({cookie, std::move(status), 0, {}}); }
   void push(Completion completion) { items_.push_back(std::move(completion)); }
-  bool empty() const { return head_ == items_.size(); }
+  bool empty() const { return size() == 0; }
+  std::size_t size() const { return items_.size() - head_; }
 
   std::size_t pop(std::span<Completion> out) {
     std::size_t count = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace foldcast::transports {
@@ -27,9 +28,10 @@ Status cancelled_status(std::uint32_t communicator) {
 
 }  // namespace
 
-Payload allocate_payload(std::uint64_t bytes) {
-  auto* data = static_cast<std::byte*>(std::malloc(bytes == 0 ? 1 : bytes));
-  return Payload(data, {.release = [](void*, std::byte* memory) { std::free(memory); }});
+Payload copy_payload(const std::byte* data, std::uint64_t bytes) {
+  auto* copy = static_cast<std::byte*>(std::malloc(bytes == 0 ? 1 : bytes));
+  if (bytes > 0) std::memcpy(copy, data, bytes);
+  return Payload(copy, {.release = [](void*, std::byte* memory) { std::free(memory); }});
 }
 
 std::string describe_difference(const MessageKey& key, std::string_view peer, const Signature& theirs,
@@ -47,9 +49,24 @@ std::string describe_difference(const MessageKey& key, std::string_view peer, co
   return line("a reserved field", unsigned{theirs.reserved}, unsigned{ours.reserved});
 }
 
+bool Matcher::refuse(const EngineCall& call, std::uint64_t cookie) {
+  if (call.verb != Verb::kSend && call.verb != Verb::kRecv) {
+    completions_.push(cookie, invalid_argument("a transport only sends and receives"));
+  } else if (!peers_.connected(call.peer)) {
+    completions_.push(cookie, invalid_argument(fmt::format("peer {} of the transport is not connected", call.peer)));
+  } else if (call.verb == Verb::kSend && cancelled(call.key.communicator)) {
+    completions_.push(cookie, cancelled_status(call.key.communicator));
+  } else if (call.verb == Verb::kSend && peers_.failed(call.peer)) {
+    completions_.push(cookie, peers_.failure(call.peer));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 Matcher::Outcome Matcher::arrive(const Arrival& arrival, bool remote) {
   if (cancelled(arrival.key.communicator)) {
-    ++dropped_;
+    ++counters_.dropped;
     return {};
   }
   std::uint32_t index = find_entry(arrival.peer, arrival.key);
@@ -61,11 +78,10 @@ Matcher::Outcome Matcher::arrive(const Arrival& arrival, bool remote) {
     }
     return {Verdict::kDeliver, {receive.cookie, receive.output}};
   }
-  ++unexpected_;
+  ++counters_.unexpected;
   fail_conflicting_receives(arrival);
   if (kept_bytes_ + kEntryBytes + (remote ? 0 : arrival.bytes) > limit_) {
-    overflow(arrival);
-    return {};
+    return {overflow(arrival), {}};
   }
   return {Verdict::kKeep, {}};
 }
@@ -83,22 +99,24 @@ void Matcher::keep(const Arrival& arrival, Payload payload, bool remote) {
 }
 
 // The message is gone, but its receive must not wait for ever: what is left of it is a note that it came.
-void Matcher::overflow(const Arrival& arrival) {
-  ++dropped_;
-  Status status = resource_exhausted(
-      fmt::format("messages of {} that came before their receives exceed {} bytes; raise the limit or receive sooner",
-                  peers_.name(arrival.peer), limit_));
-  if (overflowed_ >= kMaxOverflowed) {
-    fail_peer(arrival.peer, status);
-    return;
-  }
+Matcher::Verdict Matcher::overflow(const Arrival& arrival) {
+  ++counters_.dropped;
+  if (overflowed_ >= kMaxOverflowed) return Verdict::kFlood;
   Entry entry;
   entry.peer = arrival.peer;
   entry.key = arrival.key;
   entry.signature = arrival.signature;
   entry.bytes = arrival.bytes;
-  entry.lost = std::move(status);
+  entry.lost = resource_exhausted(
+      fmt::format("messages of {} that came before their receives exceed {} bytes; raise the limit or receive sooner",
+                  peers_.name(arrival.peer), limit_));
   insert(std::move(entry));
+  return Verdict::kDiscard;
+}
+
+Status Matcher::flooded() const {
+  return resource_exhausted(
+      fmt::format("sent far more than {} bytes before their receives; raise the limit or receive sooner", limit_));
 }
 
 std::optional<KeptMessage> Matcher::post(const EngineCall& call, std::uint64_t cookie) {
@@ -117,8 +135,8 @@ std::optional<KeptMessage> Matcher::post(const EngineCall& call, std::uint64_t c
     completions_.push(cookie, std::move(status));
     return std::nullopt;
   }
-  if (const Status& failure = peers_.failure(call.peer); !failure.ok()) {
-    completions_.push(cookie, failure);
+  if (peers_.failed(call.peer)) {
+    completions_.push(cookie, peers_.failure(call.peer));
     return std::nullopt;
   }
   if (Status status = find_conflicting_message(call); !status.ok()) {
@@ -135,6 +153,18 @@ std::optional<KeptMessage> Matcher::post(const EngineCall& call, std::uint64_t c
   entry.output = call.output;
   insert(std::move(entry));
   return std::nullopt;
+}
+
+void Matcher::deliver(const MatchedReceive& receive, const Arrival& arrival, const std::byte* data) {
+  // A rank that sends to itself may do so within one buffer.
+  if (arrival.bytes > 0) std::memmove(receive.output, data, arrival.bytes);
+  complete(receive.cookie, arrival.bytes, arrival.signature);
+}
+
+void Matcher::complete(std::uint64_t cookie, std::uint64_t bytes, const Signature& signature) {
+  ++counters_.messages_received;
+  counters_.bytes_received += bytes;
+  completions_.push({cookie, {}, bytes, signature});
 }
 
 Status Matcher::check(const Arrival& arrival, const Signature& expected, std::uint64_t room) const {
@@ -194,8 +224,9 @@ void Matcher::withdraw(std::int32_t peer, std::uint32_t communicator, const Stat
   }
 }
 
-void Matcher::fail_peer(std::int32_t peer, const Status& status) {
-  if (!peers_.fail(peer, status)) return;
+void Matcher::fail_peer(std::int32_t peer, Status why) {
+  if (!peers_.fail(peer, std::move(why))) return;
+  const Status status = peers_.failure(peer);
   for (std::uint32_t i = 0; i < entries_.capacity(); ++i) {
     if (!entries_.live(i) || entries_[i].peer != peer) continue;
     if (entries_[i].posted || entries_[i].remote) drop(i, status);
@@ -206,6 +237,13 @@ void Matcher::forget_peer(std::int32_t peer, const Status& status) {
   for (std::uint32_t i = 0; i < entries_.capacity(); ++i) {
     if (entries_.live(i) && entries_[i].peer == peer) drop(i, status);
   }
+}
+
+bool Matcher::disconnect(std::int32_t peer) {
+  if (!peers_.connected(peer)) return false;
+  forget_peer(peer, aborted(fmt::format("{} was disconnected", peers_.name(peer))));
+  peers_.disconnect(peer);
+  return true;
 }
 
 std::uint32_t Matcher::find_entry(std::int32_t peer, const MessageKey& key) {
@@ -264,7 +302,7 @@ void Matcher::drop(std::uint32_t index, const Status& status) {
   if (entry.posted) {
     completions_.push(entry.cookie, status);
   } else {
-    ++dropped_;
+    ++counters_.dropped;
   }
 }
 

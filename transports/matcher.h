@@ -11,6 +11,7 @@
 #include "transports/completion_queue.h"
 #include "transports/fifo_table.h"
 #include "transports/peer_table.h"
+#include "transports/transport.h"
 
 namespace foldcast::transports {
 
@@ -29,8 +30,8 @@ struct PayloadRelease {
   void operator()(std::byte* data) const { release(context, data); }
 };
 using Payload = std::unique_ptr<std::byte, PayloadRelease>;
-/// `bytes` of plain memory.
-Payload allocate_payload(std::uint64_t bytes);
+/// A copy in plain memory.
+Payload copy_payload(const std::byte* data, std::uint64_t bytes);
 
 /// A posted receive that was found for a message: the message fits and its signature is right. The backend owes it
 /// one completion.
@@ -47,9 +48,9 @@ struct KeptMessage {
   MatchedReceive receive;
 };
 
-/// The one place where messages meet receives: the part of the Transport contract that does not depend on how bytes
-/// move. Messages and receives of one (peer, key) match first-in-first-out. Failures go to the completion queue.
-/// Holds no buffer of the caller's beyond what is posted. One thread.
+/// The one place where messages meet receives: the part of the Transport contract, and of its counters, that does not
+/// depend on how bytes move. Messages and receives of one (peer, key) match first-in-first-out. Failures go to the
+/// completion queue. Holds no buffer of the caller's beyond what is posted. One thread.
 class Matcher {
  public:
   /// Both references must outlive it.
@@ -60,12 +61,16 @@ class Matcher {
     kDeliver,  ///< copy the message to `receive` and complete it
     kKeep,     ///< nobody waits for it: call keep() with its payload, now
     kDiscard,  ///< nothing to do with it; the receives it concerns have been completed
+    kFlood,    ///< as kDiscard, and its peer has sent too much too early: fail it, with flooded()
   };
   struct Outcome {
     Verdict verdict = Verdict::kDiscard;
     MatchedReceive receive;
   };
 
+  /// Ends a call that is not one of a transport, whose peer is not connected or, for a send, that is of a cancelled
+  /// communicator or to a failed peer (post() ends such receives). True when it did.
+  bool refuse(const EngineCall& call, std::uint64_t cookie);
   /// A message has come. `remote`: its bytes are still with the sender, so keeping it costs no memory for them.
   Outcome arrive(const Arrival& arrival, bool remote = false);
   /// After Verdict::kKeep. `remote` as in arrive().
@@ -73,19 +78,28 @@ class Matcher {
   /// A receive is posted: the message that waits for it, which the backend delivers at once, or nothing (it waits, or
   /// its completion is in the queue).
   std::optional<KeptMessage> post(const EngineCall& call, std::uint64_t cookie);
+  /// Copies a message that is here whole into its receive and completes it.
+  void deliver(const MatchedReceive& receive, const Arrival& arrival, const std::byte* data);
+  /// The message's bytes are where the receive wants them: completes it.
+  void complete(std::uint64_t cookie, std::uint64_t bytes, const Signature& signature);
 
   /// Ends the communicator's receives with kAborted and drops its messages, those to come as well.
   void cancel(std::uint32_t communicator);
   bool cancelled(std::uint32_t communicator) const { return cancelled_.contains(communicator); }
   /// The peer will not send the bytes of what it announced for `communicator`.
   void withdraw(std::int32_t peer, std::uint32_t communicator, const Status& why);
-  /// Ends the peer's receives, those to come as well, with `status`; messages that had come whole are still delivered.
-  void fail_peer(std::int32_t peer, const Status& status);
+  /// Ends the peer's receives, those to come as well; messages that had come whole are still delivered. `why` as in
+  /// PeerTable::fail().
+  void fail_peer(std::int32_t peer, Status why);
+  Status flooded() const;
   /// Ends the peer's receives with `status` and drops its messages.
   void forget_peer(std::int32_t peer, const Status& status);
+  /// Makes a connected peer a disconnected one and forgets it. False when it is not connected.
+  bool disconnect(std::int32_t peer);
 
-  std::uint64_t unexpected() const { return unexpected_; }
-  std::uint64_t dropped() const { return dropped_; }
+  /// Backends count what they send and drop; the rest is counted here.
+  TransportCounters& counters() { return counters_; }
+  const TransportCounters& counters() const { return counters_; }
   std::uint64_t kept_bytes() const { return kept_bytes_; }
   std::size_t waiting() const { return entries_.size(); }
 
@@ -136,7 +150,7 @@ class Matcher {
   Status check(const Arrival& arrival, const Signature& expected, std::uint64_t room) const;
   void fail_conflicting_receives(const Arrival& arrival);
   Status find_conflicting_message(const EngineCall& call);
-  void overflow(const Arrival& arrival);
+  Verdict overflow(const Arrival& arrival);
 
   std::uint64_t limit_;
   PeerTable& peers_;
@@ -144,7 +158,8 @@ class Matcher {
   FifoTable<Entry> entries_;
   FifoTable<Call> calls_;
   std::unordered_set<std::uint32_t> cancelled_;
-  std::uint64_t kept_bytes_ = 0, unexpected_ = 0, dropped_ = 0;
+  TransportCounters counters_;
+  std::uint64_t kept_bytes_ = 0;
   std::size_t overflowed_ = 0;
 };
 

@@ -43,11 +43,15 @@ std::int32_t PeerTable::connect(Identity identity, std::string_view name) {
 
 void PeerTable::disconnect(std::int32_t peer) { at(peer).state = State::kDisconnected; }
 
-bool PeerTable::fail(std::int32_t peer, Status status) {
-  Peer& failed = at(peer);
-  if (!failed.failure.ok()) return false;
-  failed.failure = std::move(status);
+bool PeerTable::fail(std::int32_t peer, Status why) {
+  if (failed(peer)) return false;
+  at(peer).failure = std::move(why);
   return true;
+}
+
+Status PeerTable::failure(std::int32_t peer) const {
+  const Status& why = at(peer).failure;
+  return why.ok() ? why : Status(why.code(), name(peer) + " " + why.message());
 }
 
 }  // namespace foldcast::transports

@@ -31,8 +31,9 @@ class PeerTable {
   /// As find_or_add, and makes it a connected peer that has not failed (a failure learnt of a stranger stays).
   std::int32_t connect(Identity identity, std::string_view name);
   void disconnect(std::int32_t peer);
-  /// The first failure stays. False when the peer had failed before.
-  bool fail(std::int32_t peer, Status status);
+  /// `why` goes on from the peer's name: "is gone: ...". The first failure stays. False when the peer had failed
+  /// before.
+  bool fail(std::int32_t peer, Status why);
 
   std::int32_t size() const { return static_cast<std::int32_t>(peers_.size()); }
   bool contains(std::int32_t peer) const { return peer >= 0 && peer < size(); }
@@ -40,15 +41,16 @@ class PeerTable {
   bool connected(std::int32_t peer) const { return contains(peer) && at(peer).state == State::kConnected; }
   /// What errors call it; "an unconnected peer" for a stranger.
   const std::string& name(std::int32_t peer) const { return at(peer).name; }
-  /// Why calls with it fail; success while it is well.
-  const Status& failure(std::int32_t peer) const { return at(peer).failure; }
+  bool failed(std::int32_t peer) const { return !at(peer).failure.ok(); }
+  /// Why calls with it fail, with the name it has now; success while it is well.
+  Status failure(std::int32_t peer) const;
 
  private:
   struct Peer {
     Identity identity = 0;
     State state = State::kStranger;
     std::string name = "an unconnected peer";
-    Status failure{};
+    Status failure{};  // without the name, which a stranger gets later
   };
   const Peer& at(std::int32_t peer) const { return peers_[static_cast<std::size_t>(peer)]; }
   Peer& at(std::int32_t peer) { return peers_[static_cast<std::size_t>(peer)]; }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,6 +10,9 @@
 #include "core/base/engine.h"
 
 namespace foldcast::transports {
+
+/// What Transport::address() is at most.
+inline constexpr std::size_t kMaxAddressBytes = 4096;
 
 struct TransportCounters {
   std::uint64_t messages_sent = 0, messages_received = 0;
@@ -26,10 +31,14 @@ struct TransportCounters {
 /// communicator, sequence) when a message with another signature arrives for a fragment or tag nobody posted. A
 /// zero-byte message is a message. A send completes when its buffer may be reused. Peer failure: all outstanding calls
 /// with that peer end with kPeerFailed naming it, later posts too.
+///
+/// Large messages may go from the sender's buffer straight into the receive's (rendezvous; from which size on is the
+/// backend's affair). When such a transfer fails or is cancelled under way, the receive's buffer may be written in
+/// part: after any other failure than kMismatch its contents are undefined. It is never written once the call has
+/// completed.
 class Transport : public Engine {
  public:
-  virtual std::string_view name() const = 0;
-  /// What another transport of the same kind needs for connect(); opaque bytes, at most 4 KiB.
+  /// What another transport of the same kind needs for connect(); opaque bytes, at most kMaxAddressBytes.
   virtual std::string address() const = 0;
   /// A peer number for `address`; the same number for the same peer. Does not wait for the peer: failures come later,
   /// as completions. Both sides must connect before messages of either are delivered; what comes earlier waits. `name`
@@ -39,6 +48,9 @@ class Transport : public Engine {
   virtual void disconnect(std::int32_t peer) = 0;
   virtual TransportCounters counters() const = 0;
 };
+
+/// Makes a transport for the job with this token.
+using TransportFactory = std::function<Result<std::unique_ptr<Transport>>(std::uint64_t token)>;
 
 struct TransportOptions {
   std::uint64_t token = 0;  ///< of the job: messages with another one are dropped and counted

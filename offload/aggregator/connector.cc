@@ -7,12 +7,10 @@
 #include <system_error>
 #include <utility>
 
-#include "offload/tree.h"
-
 namespace foldcast::offload {
 namespace {
 
-/// A blocking attempt is cut into such slices, so that the daemon's end does not have to wait for longer.
+/// A blocking attempt is cut into such slices, so that whoever ends it does not have to wait for longer.
 constexpr std::chrono::milliseconds kSlice{1000};
 
 }  // namespace
@@ -25,35 +23,41 @@ Result<std::unique_ptr<Connector>> Connector::create(bootstrap::ChannelOptions o
 }
 
 Connector::~Connector() {
-  stop_.store(true);
+  for (auto& attempt : attempts_) attempt.stop.store(true);
   for (auto& attempt : attempts_) attempt.thread.join();
 }
 
-Result<std::unique_ptr<bootstrap::Channel>> Connector::attempt(const std::string& host, std::uint16_t port,
-                                                               Deadline deadline) {
+Result<std::unique_ptr<bootstrap::Channel>> Connector::run(const Attempt& attempt) const {
   while (true) {
-    const auto slice = std::min(deadline.at(), Deadline::Clock::now() + kSlice) - Deadline::Clock::now();
-    const Deadline until = Deadline::after(slice);
-    auto channel = bootstrap::Channel::connect(host, port, options_, until);
-    // An answer before the slice is over is the final one: refused by name, or a host that does not exist.
-    if (channel.ok() || !until.passed() || deadline.passed() || stop_.load()) return channel;
+    const auto start = Deadline::Clock::now();
+    const auto slice = std::min<Deadline::Clock::duration>(kSlice, attempt.deadline.at() - start);
+    auto channel =
+        bootstrap::Channel::connect(attempt.address.host, attempt.address.port, options_, Deadline::after(slice));
+    if (channel.ok() || attempt.deadline.passed() || attempt.stop.load()) return channel;
+    // While nobody listens the channel tries until less time is left than its next pause, a quarter of a slice at most.
+    // What comes sooner is a final answer: refused by name, or nothing that could be connected to.
+    if (Deadline::Clock::now() - start < slice / 2) return channel;
   }
 }
 
+void Connector::join_finished() {
+  attempts_.remove_if([](Attempt& attempt) {
+    if (!attempt.over.load()) return false;
+    attempt.thread.join();
+    return true;
+  });
+}
+
 Status Connector::connect(std::uint32_t ticket, const std::string& control, Deadline deadline) {
-  for (auto done = attempts_.begin(); done != attempts_.end();) {
-    if (done->over.load()) {
-      done->thread.join();
-      done = attempts_.erase(done);
-    } else {
-      ++done;
-    }
+  join_finished();
+  if (attempts_.size() >= kMaxAttempts) {
+    return resource_exhausted("all " + std::to_string(kMaxAttempts) + " connections to parents at a time are in use");
   }
   FOLDCAST_ASSIGN(auto address, split_control(control));
-  auto& attempt = attempts_.emplace_back();
+  auto& attempt = attempts_.emplace_back(ticket, std::move(address), deadline);
   try {
-    attempt.thread = std::thread([this, &attempt, ticket, deadline, address] {
-      report({ticket, this->attempt(address.host, address.port, deadline)});
+    attempt.thread = std::thread([this, &attempt] {
+      report({attempt.ticket, run(attempt)});
       attempt.over.store(true);
     });
   } catch (const std::system_error& error) {
@@ -61,6 +65,12 @@ Status Connector::connect(std::uint32_t ticket, const std::string& control, Dead
     return resource_exhausted(std::string("cannot start a thread to connect to the parent: ") + error.what());
   }
   return ok_status();
+}
+
+void Connector::cancel(std::uint32_t ticket) {
+  for (auto& attempt : attempts_) {
+    if (attempt.ticket == ticket) attempt.stop.store(true);
+  }
 }
 
 void Connector::report(Outcome outcome) {

@@ -35,14 +35,11 @@ Result<std::unique_ptr<Daemon>> Daemon::create(DaemonOptions options, TransportF
 
 Daemon::Daemon(DaemonOptions options, TransportFactory make_transport)
     : options_(std::move(options)), make_transport_(std::move(make_transport)), quota_(options_.name, options_.limits) {
-  traits_.name = options_.name;
   traits_.window = options_.window;
   traits_.fragment = options_.fragment;
   traits_.lease = options_.lease;
   traits_.caps.dtypes = GroupCaps::kAllDtypes;
   traits_.caps.ops = GroupCaps::kAllOps;
-  traits_.caps.fragment_bytes = options_.fragment;
-  traits_.caps.slots = options_.window;
   traits_.caps.deterministic = true;
 }
 
@@ -52,10 +49,7 @@ Daemon::~Daemon() {
 }
 
 Status Daemon::open() {
-  if (options_.window < 1 || options_.window > 4096) return invalid_argument("the window is 1 to 4096 fragments");
-  if (options_.fragment < 64 || options_.fragment > (16u << 20) || options_.fragment % 8 != 0) {
-    return invalid_argument("a fragment is 64 to 16777216 bytes, a multiple of 8");
-  }
+  FOLDCAST_RETURN_IF_ERROR(check_window(options_.window, options_.fragment));
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return system_error("epoll_create1", errno);
   const bootstrap::ChannelOptions channel{
@@ -213,8 +207,9 @@ Result<Daemon::Group*> Daemon::group_for(const Join& join, Time now) {
   AggregatorTraits traits = traits_;
   const auto& vertex = join.tree.vertices[join.vertex];
   const std::uint64_t children = vertex.children.size() + vertex.members.size();
-  const std::uint64_t memory = std::uint64_t{std::min(traits.window, join.window)} *
-                               std::min(traits.fragment, join.fragment) * (children + (vertex.parent < 0 ? 1 : 2));
+  const std::uint64_t memory =
+      group_memory(std::min(traits.window, join.window), std::min(traits.fragment, join.fragment),
+                   slot_buffers(children, vertex.parent < 0));
   FOLDCAST_RETURN_IF_ERROR(quota_.reserve(join.job_token, memory));
   auto job = job_for(join.job_token, now);
   if (!job.ok()) {
@@ -275,10 +270,10 @@ void Daemon::perform_one(Group& group, ControlAction& action, Time now) {
   switch (action.kind) {
     case ControlAction::Kind::kSend:
       if (std::holds_alternative<Grant>(action.frame) && action.party == 0) ++totals_.groups_granted;
-      send(link_of(), action.frame);
+      send(link_of(), encode(action.frame));
       break;
     case ControlAction::Kind::kConnect: {
-      pending_joins_[group.hosted->number()] = encode(action.frame);
+      group.parent_join = encode(action.frame);
       Status status = connector_->connect(group.hosted->number(), machine.parent_control(),
                                           Deadline::after(machine.next_time() - now));
       if (!status.ok()) machine.on_link_lost(kParent, status);
@@ -296,21 +291,15 @@ void Daemon::perform_one(Group& group, ControlAction& action, Time now) {
 void Daemon::take_uplinks() {
   for (auto& outcome : connector_->take()) {
     const auto found = groups_.find(outcome.ticket);
-    const auto join = pending_joins_.find(outcome.ticket);
-    if (found == groups_.end() || join == pending_joins_.end()) continue;
+    if (found == groups_.end()) continue;
+    Group& group = found->second;
     touched_.push_back(outcome.ticket);
     if (!outcome.channel.ok()) {
-      found->second.hosted->machine().on_link_lost(kParent, outcome.channel.status());
-    } else {
-      const std::uint64_t id = add_link(std::move(*outcome.channel), {.group = outcome.ticket, .party = kParent});
-      found->second.parent_link = id;
-      if (const auto link = links_.find(id); link != links_.end()) {
-        // A failure to write shows again as a closed connection when it is read.
-        [[maybe_unused]] const Status sent = link->second.channel->send(join->second);
-        write_watch(id);
-      }
+      group.hosted->machine().on_link_lost(kParent, outcome.channel.status());
+      continue;
     }
-    pending_joins_.erase(outcome.ticket);
+    group.parent_link = add_link(std::move(*outcome.channel), {.group = outcome.ticket, .party = kParent});
+    send(group.parent_link, std::exchange(group.parent_join, {}));
   }
 }
 
@@ -331,7 +320,7 @@ void Daemon::reap(Group& group, Time now) {
   job.awake = true;  // what stop() gives back is to be taken
   if (job.groups.empty()) schedule(now + kJobGrace);
   quota_.release(job.token, group.reserved);
-  pending_joins_.erase(number);
+  connector_->cancel(number);
   group.hosted->stop();
   groups_.erase(number);
 }

@@ -13,9 +13,11 @@
 #include "offload/aggregator/connector.h"
 #include "offload/aggregator/hosted_group.h"
 #include "offload/aggregator/quota.h"
-#include "offload/client/provider.h"
+#include "transports/transport.h"
 
 namespace foldcast::offload {
+
+using transports::TransportFactory;
 
 struct DaemonOptions {
   std::string name;           ///< for people: "rack0"
@@ -51,7 +53,9 @@ class Daemon {
   std::uint16_t port() const { return listener_->port(); }
   /// Serves what is there, sleeping for up to `patience` when nothing is. False: the interrupt descriptor is readable.
   bool step(std::chrono::milliseconds patience);
-  /// Ends all groups, telling everyone, and waits for what is still to be sent, a second at most.
+  /// Ends all groups, telling everyone, and waits up to a second for that to be sent. Ending a group, here, in step()
+  /// and in the destructor, may also wait up to 1.5 s for each peer that is stuck in the middle of a transfer: see
+  /// cancel() of the transport.
   void farewell();
   DaemonStats stats() const;
 
@@ -69,6 +73,7 @@ class Daemon {
     std::unique_ptr<HostedGroup> hosted;
     Job* job = nullptr;
     std::uint64_t reserved = 0;
+    std::string parent_join;  ///< encoded, while the connection to the parent is being made
     std::uint64_t parent_link = 0;
     std::vector<std::uint64_t> child_links;
   };
@@ -101,7 +106,8 @@ class Daemon {
   void write_watch(std::uint64_t id);
   void perform_control(Group& group, Time now);
   void perform_one(Group& group, ControlAction& action, Time now);
-  void send(std::uint64_t id, const ControlFrame& frame);
+  void send(std::uint64_t id, const std::string& bytes);
+  void lose_link(std::uint64_t id, const Status& why);
   void reap(Group& group, Time now);
   void poll_jobs(Time now);
   bool poll_job(Job& job, Time now);
@@ -120,8 +126,7 @@ class Daemon {
   std::unordered_map<std::uint32_t, Group> groups_;     ///< by running number
   std::unordered_map<std::uint64_t, Link> links_;
   std::unique_ptr<Connector> connector_;
-  std::unordered_map<std::uint32_t, std::string> pending_joins_;  ///< encoded, by group, until the parent is there
-  std::vector<std::uint32_t> touched_;                            ///< groups that may have control actions
+  std::vector<std::uint32_t> touched_;  ///< groups that may have control actions
   std::uint64_t next_link_ = 1, next_job_ = 1;
   std::uint32_t next_group_ = 1;
   Time next_time_ = Time::max();

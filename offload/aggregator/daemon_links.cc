@@ -41,16 +41,7 @@ void Daemon::serve_link(std::uint64_t id, Time now) {
     const auto link = links_.find(id);
     if (link == links_.end()) return;
     auto bytes = link->second.channel->try_receive();
-    if (!bytes.ok()) {
-      const auto group = groups_.find(link->second.group);
-      const std::int32_t party = link->second.party;
-      if (group != groups_.end()) {
-        group->second.hosted->machine().on_link_lost(party, bytes.status());
-        touched_.push_back(group->first);
-        (party == kParent ? group->second.parent_link : group->second.child_links[party]) = 0;
-      }
-      return drop_link(id);
-    }
+    if (!bytes.ok()) return lose_link(id, bytes.status());
     if (!bytes->has_value()) break;
     if (!link->second.closing) on_frame(id, **bytes, now);
   }
@@ -79,16 +70,29 @@ void Daemon::on_frame(std::uint64_t id, const std::string& bytes, Time now) {
 
 void Daemon::refuse(std::uint64_t id, std::uint32_t group, const Status& why, const std::string& category) {
   ++totals_.rejects[category];
-  send(id, Error{group, why.code(), why.message()});
+  send(id, encode(Error{group, why.code(), why.message()}));
   close_link(id, std::chrono::steady_clock::now());
 }
 
-void Daemon::send(std::uint64_t id, const ControlFrame& frame) {
+/// A frame that cannot even be queued (the other side has stopped reading) ends the connection: the next frame would
+/// otherwise arrive without it.
+void Daemon::send(std::uint64_t id, const std::string& bytes) {
   const auto link = links_.find(id);
   if (link == links_.end()) return;
-  // A failure to write shows again as a closed connection when it is read.
-  [[maybe_unused]] const Status sent = link->second.channel->send(encode(frame));
+  if (Status sent = link->second.channel->send(bytes); !sent.ok()) return lose_link(id, sent);
   write_watch(id);
+}
+
+void Daemon::lose_link(std::uint64_t id, const Status& why) {
+  const auto link = links_.find(id);
+  const auto group = groups_.find(link->second.group);
+  if (group != groups_.end()) {
+    const std::int32_t party = link->second.party;
+    group->second.hosted->machine().on_link_lost(party, why);
+    touched_.push_back(group->first);
+    (party == kParent ? group->second.parent_link : group->second.child_links[party]) = 0;
+  }
+  drop_link(id);
 }
 
 /// Lets the other side read its last frame: closing at once, with its renewals unread, would reset the connection.

@@ -6,12 +6,8 @@
 namespace foldcast::offload {
 namespace {
 
-/// A broken data connection is often the echo of news that is still on its way over the control connection (the peer
-/// left, or knows who failed): so long it may take before the broken connection itself becomes the reason.
-constexpr std::chrono::milliseconds kHearsay{250};
 /// Forming longer than this holds quota for people who are not there.
 constexpr std::uint32_t kMaxForming = 60'000;
-constexpr int kRenewalsPerLease = 5;
 
 std::string in_ms(std::chrono::milliseconds time) { return std::to_string(time.count()) + " ms"; }
 
@@ -29,9 +25,7 @@ GroupMachine::GroupMachine(const Join& join, AggregatorTraits traits, std::strin
       window_(std::min(traits_.window, join.window)),
       fragment_(std::min(traits_.fragment, join.fragment)),
       caps_(traits_.caps),
-      timeout_ms_(std::min(join.timeout_ms, kMaxForming)),
-      parent_heard_(now),
-      renew_at_(now) {
+      timeout_ms_(std::min(join.timeout_ms, kMaxForming)) {
   forming_until_ = now + std::chrono::milliseconds(timeout_ms_);
   const auto& vertex = tree_.vertices[vertex_];
   for (const std::int32_t member : vertex.members) children_.push_back({.kind = ChildKind::kMember, .index = member});
@@ -45,10 +39,6 @@ std::string GroupMachine::party_name(std::int32_t party) const {
   const auto& child = children_[party];
   if (child.kind == ChildKind::kMember) return tree_.member_name(child.index);
   return "aggregator " + tree_.vertices[child.index].name;
-}
-
-std::uint64_t GroupMachine::memory() const {
-  return std::uint64_t{window_} * fragment_ * (children_.size() + (root() ? 1 : 2));
 }
 
 std::int32_t GroupMachine::child_number(ChildKind kind, std::int32_t index) const {
@@ -90,13 +80,11 @@ Result<std::int32_t> GroupMachine::on_join(const Join& join, Time now) {
   window_ = std::min(window_, join.window);
   fragment_ = std::min(fragment_, join.fragment);
   caps_ = intersect(caps_, join.caps);
-  if (std::all_of(children_.begin(), children_.end(), [](const Child& c) { return c.joined; })) all_joined();
+  if (std::all_of(children_.begin(), children_.end(), [](const Child& c) { return c.joined; })) all_joined(now);
   return number;
 }
 
-void GroupMachine::all_joined() {
-  caps_.fragment_bytes = fragment_;
-  caps_.slots = window_;
+void GroupMachine::all_joined(Time now) {
   if (root()) {
     caps_.depth = tree_.depth();
     state_ = State::kStarting;
@@ -118,15 +106,15 @@ void GroupMachine::all_joined() {
   join.address = address_;
   join.job = job_;
   join.tree = tree_;
-  parent_joined_ = true;
+  parent_.emplace(group_, party_name(kParent), now);
   control_.push_back({ControlAction::Kind::kConnect, kParent, std::move(join)});
 }
 
 void GroupMachine::started(Time now) {
   if (state_ != State::kStarting) return;
-  state_ = State::kActive;
   slots_ = SlotMachine(window_, static_cast<std::uint32_t>(children_.size()), root(), caps_);
   slots_.start();
+  state_ = State::kActive;
   Grant grant{group_, window_, fragment_, static_cast<std::uint32_t>(traits_.lease.count()), caps_, address_};
   for (std::size_t i = 0; i < children_.size(); ++i) {
     children_[i].heard = now;  // nobody renews before the grant
@@ -136,63 +124,57 @@ void GroupMachine::started(Time now) {
 
 void GroupMachine::on_frame(std::int32_t party, const ControlFrame& frame, Time now) {
   if (state_ == State::kEnded) return;
-  if (party == kParent) {
-    parent_heard_ = now;
-  } else {
-    children_[party].heard = now;
+  if (party == kParent) return on_parent_frame(frame, now);
+  children_[party].heard = now;
+  if (const std::string astray = misdirected(frame, group_); !astray.empty()) {
+    return fail(internal_error(party_name(party) + " sent " + astray));
   }
   if (const auto* error = std::get_if<Error>(&frame)) {
     // An aggregator's reason names whom it is about; a member's is about itself.
-    const bool from_member = party != kParent && children_[party].kind == ChildKind::kMember;
+    const bool from_member = children_[party].kind == ChildKind::kMember;
     return fail(Status(error->code, from_member ? party_name(party) + ": " + error->reason : error->reason));
   }
   if (const auto* bye = std::get_if<Farewell>(&frame)) return fail(peer_failed(party_name(party) + ": " + bye->reason));
-  if (party == kParent) {
-    const auto* grant = std::get_if<Grant>(&frame);
-    if (grant == nullptr && std::holds_alternative<Renew>(frame)) return;
-    if (grant == nullptr || state_ != State::kForming || !parent_joined_ || grant->window > window_ ||
-        grant->fragment > fragment_) {
-      return fail(internal_error(party_name(party) + " sent a " + std::string(name_of(frame)) +
-                                 " frame out of turn or beyond what was asked"));
-    }
-    parent_grant_ = *grant;
-    window_ = grant->window;
-    fragment_ = grant->fragment;
-    caps_ = grant->caps;
-    state_ = State::kStarting;
-    renew_at_ = now + traits_.lease / kRenewalsPerLease;
-    control_.push_back({ControlAction::Kind::kStart, kParent, {}});
-    return;
-  }
   if (std::holds_alternative<Renew>(frame)) return send(party, Renew{group_});
-  if (std::holds_alternative<Leave>(frame)) return child_left(party);
+  if (std::holds_alternative<Leave>(frame)) return child_left(party, now);
   fail(internal_error(party_name(party) + " sent a " + std::string(name_of(frame)) + " frame out of turn"));
 }
 
-void GroupMachine::child_left(std::int32_t child) {
+void GroupMachine::on_parent_frame(const ControlFrame& frame, Time now) {
+  parent_->on_frame(frame, now);
+  if (parent_->ended()) return fail(parent_->failure());
+  if (state_ != State::kForming || !parent_->grant()) return;
+  const Grant& grant = *parent_->grant();
+  if (grant.window > window_ || grant.fragment > fragment_) {
+    return fail(internal_error(party_name(kParent) + " granted more than was asked"));
+  }
+  window_ = grant.window;
+  fragment_ = grant.fragment;
+  caps_ = grant.caps;
+  state_ = State::kStarting;
+  control_.push_back({ControlAction::Kind::kStart, kParent, {}});
+}
+
+void GroupMachine::child_left(std::int32_t child, Time now) {
   children_[child].left = true;
   if (suspect_ && suspect_->party == child) suspect_.reset();
   if (state_ != State::kActive) return fail(peer_failed(party_name(child) + " left before the group was complete"));
+  if (!all_left() && std::all_of(children_.begin(), children_.end(), [](const Child& c) { return c.left; })) {
+    // Nobody is left to be told, so nothing that a parent or a transport still owes may keep the group for ever.
+    ends_by_ = now + traits_.lease;
+    if (!root()) send(kParent, Leave{group_});
+  }
   check_slots();
 }
 
 /// After a child left: whether it is still needed, and whether anybody is left to serve.
 void GroupMachine::check_slots() {
-  bool all_left = true;
   for (std::size_t i = 0; i < children_.size(); ++i) {
-    if (!children_[i].left) {
-      all_left = false;
-      continue;
-    }
-    if (slots_.waits_for(static_cast<std::int32_t>(i))) {
+    if (children_[i].left && slots_.waits_for(static_cast<std::int32_t>(i))) {
       return fail(peer_failed(party_name(static_cast<std::int32_t>(i)) + " left the group while others still use it"));
     }
   }
-  if (all_left && !parent_left_) {
-    parent_left_ = true;
-    if (!root()) send(kParent, Leave{group_});
-  }
-  if (all_left && slots_.quiet()) {
+  if (all_left() && slots_.quiet()) {
     state_ = State::kEnded;
     control_.push_back({ControlAction::Kind::kEnd, kParent, {}});
   }
@@ -218,20 +200,19 @@ void GroupMachine::on_result(std::uint32_t slot, std::uint64_t bytes, const Sign
 void GroupMachine::on_sent(std::uint32_t slot) {
   if (state_ != State::kActive) return;
   slots_.on_sent(slot);
-  if (parent_left_) check_slots();
+  if (all_left()) check_slots();
 }
 
 void GroupMachine::on_link_lost(std::int32_t party, const Status& why) {
   if (state_ == State::kEnded) return;
-  if (party == kParent && parent_left_) return;
-  if (party != kParent && children_[party].left) return;
+  if (party == kParent ? all_left() : children_[party].left) return;
   fail(Status(party == kParent && state_ == State::kForming ? why.code() : Code::kPeerFailed,
               party_name(party) + " is gone: " + why.message()));
 }
 
 void GroupMachine::on_data_lost(std::int32_t party, const Status& why, Time now) {
   if (state_ != State::kActive || suspect_) return;
-  if (party == kParent ? parent_left_ : children_[party].left) return;
+  if (party == kParent ? all_left() : children_[party].left) return;
   suspect_ = {party, Status(why.code(), party_name(party) + ": " + why.message()), now + kHearsay};
 }
 
@@ -249,26 +230,23 @@ void GroupMachine::on_time(Time now) {
                               in_ms(traits_.lease) + ")"));
     }
   }
-  if (root() || parent_left_) return;
-  const std::chrono::milliseconds lease(parent_grant_.lease_ms);
-  if (now >= parent_heard_ + lease) {
-    return fail(peer_failed(party_name(kParent) + " did not answer for " + in_ms(lease)));
+  if (now >= ends_by_) {
+    return fail(timeout("all have left the group, but what was sent to them or awaited from above did not end within " +
+                        in_ms(traits_.lease)));
   }
-  if (now >= renew_at_) {
-    renew_at_ = now + lease / kRenewalsPerLease;
-    send(kParent, Renew{group_});
-  }
+  if (root() || all_left()) return;
+  if (auto renewal = parent_->on_time(now)) send(kParent, *std::move(renewal));
+  if (parent_->ended()) fail(parent_->failure());
 }
 
 Time GroupMachine::next_time() const {
   if (state_ == State::kEnded) return Time::max();
   if (state_ != State::kActive) return forming_until_;
-  Time next = suspect_ ? suspect_->until : Time::max();
+  Time next = suspect_ ? std::min(suspect_->until, ends_by_) : ends_by_;
   for (const auto& child : children_) {
     if (!child.left) next = std::min(next, child.heard + traits_.lease);
   }
-  if (root() || parent_left_) return next;
-  return std::min({next, renew_at_, parent_heard_ + std::chrono::milliseconds(parent_grant_.lease_ms)});
+  return root() || all_left() ? next : std::min(next, parent_->next_time());
 }
 
 std::string GroupMachine::missing() const {
@@ -303,7 +281,7 @@ void GroupMachine::end(const Status& why, const ControlFrame& last_word) {
     if (children_[i].joined && !children_[i].left) send(static_cast<std::int32_t>(i), last_word);
   }
   // Upward a farewell is an error: the parent's group ends with it.
-  if (parent_joined_ && !parent_left_) send(kParent, Error{group_, why.code(), why.message()});
+  if (parent_ && !all_left()) send(kParent, Error{group_, why.code(), why.message()});
   control_.push_back({ControlAction::Kind::kEnd, kParent, {}});
 }
 

@@ -8,6 +8,7 @@
 
 #include "offload/aggregator/slot_machine.h"
 #include "offload/protocol/control.h"
+#include "offload/protocol/membership.h"
 
 namespace foldcast::offload {
 
@@ -15,7 +16,6 @@ using Time = std::chrono::steady_clock::time_point;
 
 /// What an aggregator brings into every group.
 struct AggregatorTraits {
-  std::string name;
   std::uint32_t window = 16;
   std::uint32_t fragment = 64 * 1024;
   std::chrono::milliseconds lease{5000};
@@ -79,11 +79,12 @@ class GroupMachine {
   bool root() const { return tree_.vertices[vertex_].parent < 0; }
   std::uint32_t window() const { return window_; }
   std::uint32_t fragment() const { return fragment_; }
-  std::uint64_t memory() const;
+  std::uint64_t buffers_per_slot() const { return slot_buffers(children_.size(), root()); }
+  std::uint64_t memory() const { return group_memory(window_, fragment_, buffers_per_slot()); }
   std::uint32_t incarnation() const { return incarnation_; }
   std::uint32_t group() const { return group_; }
   const std::string& parent_control() const { return tree_.vertices[tree_.vertices[vertex_].parent].control; }
-  const std::string& parent_address() const { return parent_grant_.address; }
+  const std::string& parent_address() const { return parent_->grant()->address; }
   const std::string& child_address(std::int32_t child) const { return children_[child].address; }
   std::string party_name(std::int32_t party) const;
 
@@ -105,9 +106,11 @@ class GroupMachine {
 
   std::int32_t child_number(ChildKind kind, std::int32_t index) const;
   Status check_same(const Join& join) const;
-  void all_joined();
-  void child_left(std::int32_t child);
+  void all_joined(Time now);
+  void on_parent_frame(const ControlFrame& frame, Time now);
+  void child_left(std::int32_t child, Time now);
   void check_slots();
+  bool all_left() const { return ends_by_ != Time::max(); }
   void end(const Status& why, const ControlFrame& last_word);
   void send(std::int32_t party, ControlFrame frame);
   std::string missing() const;
@@ -126,9 +129,8 @@ class GroupMachine {
   GroupCaps caps_;
   Time forming_until_;
   std::uint32_t timeout_ms_;
-  bool parent_joined_ = false, parent_left_ = false;
-  Time parent_heard_, renew_at_;
-  Grant parent_grant_;
+  std::optional<Membership> parent_;  ///< from our own join on
+  Time ends_by_ = Time::max();        ///< once all children have left, and we our parent
   std::optional<Suspect> suspect_;
   std::vector<ControlAction> control_;
   SlotMachine slots_;

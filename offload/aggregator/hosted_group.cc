@@ -14,13 +14,21 @@ HostedGroup::HostedGroup(std::uint32_t number, GroupMachine machine, transports:
 
 HostedGroup::~HostedGroup() { stop(); }
 
-Status HostedGroup::start(Time now) {
-  const std::size_t children = machine_.children();
-  memory_.reset(new (std::nothrow) std::byte[machine_.memory()]);
-  if (!memory_) {
-    return resource_exhausted("no memory for " + std::to_string(machine_.memory()) + " bytes of slots");
+/// Only place is made, nothing is touched: a slot that is never used costs no memory.
+Status HostedGroup::allocate() {
+  const std::uint64_t buffers = machine_.window() * machine_.buffers_per_slot();
+  memory_.reset(new (std::nothrow) std::byte[buffers * machine_.fragment()]);
+  if (memory_) {
+    inputs_.resize(machine_.children());
+    waiting_.reserve(buffers);
+    return ok_status();
   }
-  for (std::size_t i = 0; i < children; ++i) {
+  return resource_exhausted("no memory for " + std::to_string(machine_.memory()) + " bytes of slots");
+}
+
+Status HostedGroup::start(Time now) try {
+  FOLDCAST_RETURN_IF_ERROR(allocate());
+  for (std::size_t i = 0; i < machine_.children(); ++i) {
     const auto child = static_cast<std::int32_t>(i);
     FOLDCAST_ASSIGN(auto peer, transport_.connect(machine_.child_address(child), machine_.party_name(child)));
     child_peers_.push_back(peer);
@@ -28,21 +36,20 @@ Status HostedGroup::start(Time now) {
   if (!machine_.root()) {
     FOLDCAST_ASSIGN(parent_peer_, transport_.connect(machine_.parent_address(), machine_.party_name(kParent)));
   }
-  inputs_.resize(children);
-  waiting_.reserve(std::size_t{machine_.window()} * (children + 2) * 2);
   machine_.started(now);
   perform();
   return ok_status();
+} catch (const std::bad_alloc&) {
+  return resource_exhausted("no memory for the bookkeeping of " + std::to_string(machine_.window()) + " slots");
 }
 
 /// Slot by slot: all landing buffers, the sum, and below the root the result.
 std::byte* HostedGroup::buffer(SlotBuffer which, std::uint32_t slot, std::int32_t child) {
   const std::size_t children = machine_.children();
-  const std::size_t per_slot = children + (machine_.root() ? 1 : 2);
   std::size_t position = static_cast<std::size_t>(child);
   if (which == SlotBuffer::kSum) position = children;
   if (which == SlotBuffer::kResult) position = children + 1;
-  return memory_.get() + (slot * per_slot + position) * machine_.fragment();
+  return memory_.get() + (slot * machine_.buffers_per_slot() + position) * machine_.fragment();
 }
 
 void HostedGroup::reduce(const DataAction& action) {
@@ -93,9 +100,9 @@ void HostedGroup::perform() {
   while (done < waiting_.size() && perform_one(waiting_[done]) == Posted::kAccepted) ++done;
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(done));
   for (const auto& action : machine_.slots().actions()) {
-    // A reduction takes no room and frees the landing buffers that the receives after it need; all else keeps its
-    // order.
-    const bool now = waiting_.empty() || action.kind == DataAction::Kind::kReduce;
+    // Only sends queue. A reduction takes no room and frees the landing buffers that the receives after it need; and a
+    // receive that waited behind a send would come after the contribution it is for.
+    const bool now = waiting_.empty() || action.kind != DataAction::Kind::kSend;
     if (!now || perform_one(action) == Posted::kRetry) waiting_.push_back(action);
   }
   machine_.slots().clear_actions();
@@ -108,7 +115,10 @@ void HostedGroup::on_completion(const DataCookie& cookie, const Completion& comp
     if (code == Code::kMismatch || code == Code::kResourceExhausted) {
       return machine_.fail(completion.status.with_context(machine_.party_name(cookie.party)));
     }
-    return machine_.on_data_lost(cookie.party, completion.status, now);
+    machine_.on_data_lost(cookie.party, completion.status, now);
+    // A send that failed is over all the same. If it was to somebody who has left, the group goes on without it.
+    if (cookie.kind == DataCookie::Kind::kSent) machine_.on_sent(cookie.slot);
+    return perform();
   }
   switch (cookie.kind) {
     case DataCookie::Kind::kSent:

@@ -35,7 +35,7 @@ struct DataCookie {
 };
 
 /// One group with its memory and peers: performs the data side of a GroupMachine on the job's transport. Everything is
-/// allocated in start(); memory is machine().memory(), no more.
+/// allocated in start(), within machine().memory().
 class HostedGroup {
  public:
   HostedGroup(std::uint32_t number, GroupMachine machine, transports::Transport& transport, DataCounters& counters);
@@ -43,7 +43,7 @@ class HostedGroup {
   HostedGroup(const HostedGroup&) = delete;
   HostedGroup& operator=(const HostedGroup&) = delete;
 
-  /// Answers ControlAction::kStart.
+  /// Answers ControlAction::kStart. kResourceExhausted when the machine has no memory for the group.
   Status start(Time now);
   void on_completion(const DataCookie& cookie, const Completion& completion, Time now);
   /// Performs the machine's pending data actions; what the transport has no room for stays for the next time.
@@ -56,6 +56,7 @@ class HostedGroup {
   bool was_started() const { return memory_ != nullptr; }
 
  private:
+  Status allocate();
   std::byte* buffer(SlotBuffer which, std::uint32_t slot, std::int32_t child);
   Posted perform_one(const DataAction& action);
   void reduce(const DataAction& action);

@@ -43,20 +43,19 @@ ClientMachine::ClientMachine(std::uint32_t window, std::uint32_t fragment, std::
       calls_(kMaxCalls),
       slots_(window) {
   actions_.reserve(std::size_t{window} * 2);
-  completions_.reserve(kMaxCalls);
 }
 
 bool ClientMachine::post(const EngineCall& call, std::uint64_t cookie, Time now) {
   if (!failure_.ok()) {
-    complete(cookie, failure_);
+    completions_.push(cookie, failure_);
     return true;
   }
   if (Status status = check(call); !status.ok()) {
-    complete(cookie, status);
+    completions_.push(cookie, status);
     return true;
   }
   // Unread completions count too, so that their queue is bounded.
-  if (calls_used_ + completions_.size() - completions_read_ >= kMaxCalls) return false;
+  if (calls_used_ + completions_.size() >= kMaxCalls) return false;
   auto& slot = calls_[(calls_first_ + calls_used_++) % kMaxCalls];
   slot = {.cookie = cookie,
           .bytes = call.verb == Verb::kBarrier ? 0 : call.count * size_of(call.signature.dtype),
@@ -83,10 +82,7 @@ void ClientMachine::pump(Time now) {
     call.open += 2;
     call.offset += bytes;
     ++next_index_;
-    if (call.offset == call.bytes) {
-      call.issued = true;
-      ++calls_issued_;
-    }
+    if (call.offset == call.bytes) ++calls_issued_;
   }
 }
 
@@ -103,9 +99,9 @@ void ClientMachine::close_one(std::uint32_t s, Time now) {
 /// Calls end in the order in which they were posted.
 void ClientMachine::retire() {
   while (calls_issued_ > 0) {
-    auto& call = calls_[calls_first_];
-    if (!call.issued || call.open > 0) return;
-    complete(call.cookie, ok_status());
+    const auto& call = calls_[calls_first_];
+    if (call.open > 0) return;
+    completions_.push(call.cookie);
     calls_first_ = (calls_first_ + 1) % kMaxCalls;
     --calls_used_;
     --calls_issued_;
@@ -131,7 +127,7 @@ void ClientMachine::fail(const Status& why) {
   failure_ = why;
   actions_.clear();
   for (; calls_used_ > 0; --calls_used_) {
-    complete(calls_[calls_first_].cookie, why);
+    completions_.push(calls_[calls_first_].cookie, why);
     calls_first_ = (calls_first_ + 1) % kMaxCalls;
   }
   calls_issued_ = 0;
@@ -155,23 +151,6 @@ bool ClientMachine::serves(std::uint32_t communicator) const {
     if (calls_[(calls_first_ + i) % kMaxCalls].communicator == communicator) return true;
   }
   return false;
-}
-
-void ClientMachine::complete(std::uint64_t cookie, const Status& status) {
-  if (completions_read_ == completions_.size()) {
-    completions_.clear();
-    completions_read_ = 0;
-  } else if (completions_.size() == completions_.capacity()) {
-    completions_.erase(completions_.begin(), completions_.begin() + static_cast<std::ptrdiff_t>(completions_read_));
-    completions_read_ = 0;
-  }
-  completions_.push_back({.cookie = cookie, .status = status, .bytes = 0, .signature = {}});
-}
-
-std::size_t ClientMachine::take_completions(std::span<Completion> out) {
-  std::size_t taken = 0;
-  while (taken < out.size() && has_completions()) out[taken++] = std::move(completions_[completions_read_++]);
-  return taken;
 }
 
 }  // namespace foldcast::offload

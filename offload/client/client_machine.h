@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/engine.h"
+#include "transports/completion_queue.h"
 
 namespace foldcast::offload {
 
@@ -23,11 +24,12 @@ struct ClientAction {
 };
 
 /// One member's calls on an active group, cut into fragments with at most W of them in flight: fragment i + W goes up
-/// after the result of i is here. Does no I/O and reads no clock. Allocates when constructed.
+/// after the result of i is here. Does no I/O and reads no clock. Allocates when constructed, and for more unread
+/// completions than ever before.
 ///
-/// In place, a fragment's input may be overwritten as soon as its result is here, since every contribution was complete
-/// before it. So at every moment each fragment of the output holds its input or its result, given a transport that
-/// delivers messages whole.
+/// In place, a fragment's input may be overwritten as soon as its result is on the way here, since every contribution
+/// was complete before it. So each fragment of the output holds its input or its result, except where the transport
+/// failed in the middle of a rendezvous: such a fragment may be written in part (see transports/transport.h).
 class ClientMachine {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -57,15 +59,14 @@ class ClientMachine {
   /// The pending actions, in order; the caller performs all and then calls clear_actions().
   std::span<const ClientAction> actions() const { return actions_; }
   void clear_actions() { actions_.clear(); }
-  bool has_completions() const { return completions_read_ < completions_.size(); }
-  std::size_t take_completions(std::span<Completion> out);
+  bool has_completions() const { return !completions_.empty(); }
+  std::size_t take_completions(std::span<Completion> out) { return completions_.pop(out); }
 
  private:
   struct Call {
     std::uint64_t cookie = 0;
     std::uint64_t bytes = 0, offset = 0;  ///< offset: of the next fragment to go up
     std::uint32_t open = 0;               ///< sends and receives under way
-    bool issued = false;
     std::uint32_t communicator = 0;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
@@ -81,19 +82,18 @@ class ClientMachine {
   void pump(Time now);
   void close_one(std::uint32_t slot, Time now);
   void retire();
-  void complete(std::uint64_t cookie, const Status& status);
 
   const std::uint32_t window_, fragment_;
   const std::chrono::milliseconds fragment_timeout_;
   const std::string aggregator_;
   Status failure_;
   std::vector<Call> calls_;  ///< a ring
-  std::size_t calls_first_ = 0, calls_used_ = 0, calls_issued_ = 0;
+  std::size_t calls_first_ = 0, calls_used_ = 0;
+  std::size_t calls_issued_ = 0;  ///< of the oldest, those whose last fragment has gone up
   std::vector<Slot> slots_;
   std::uint64_t next_index_ = 0, oldest_index_ = 0;
   std::vector<ClientAction> actions_;
-  std::vector<Completion> completions_;
-  std::size_t completions_read_ = 0;
+  transports::CompletionQueue completions_;
 };
 
 }  // namespace foldcast::offload

@@ -4,10 +4,6 @@
 
 namespace foldcast::offload {
 
-Result<std::int32_t> DataPlane::connect(const std::string& address, const std::string& name) {
-  return transport_->connect(address, name);
-}
-
 std::uint32_t DataPlane::attach(Port& port) {
   ports_.emplace(next_port_, &port);
   return next_port_++;

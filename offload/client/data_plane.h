@@ -26,10 +26,9 @@ class DataPlane {
 
   explicit DataPlane(std::unique_ptr<transports::Transport> transport) : transport_(std::move(transport)) {}
 
+  /// Groups share its peers, which live as long as the plane. (A peer cannot be let go with its last group: cutting the
+  /// connection would overtake the group's farewell on the control connection.)
   transports::Transport& transport() { return *transport_; }
-  /// The same number for the same address: groups share peers, which live as long as the plane. (A peer cannot be let
-  /// go with its last group: cutting the connection would overtake the group's farewell on the control connection.)
-  Result<std::int32_t> connect(const std::string& address, const std::string& name);
 
   std::uint32_t attach(Port& port);
   /// Completions of the port that still come are dropped.

@@ -10,9 +10,6 @@
 namespace foldcast::offload {
 namespace {
 
-/// A broken data connection is often the echo of news that is still on its way over the control connection, which knows
-/// who failed: so long it may take before the broken connection itself becomes the reason.
-constexpr std::chrono::milliseconds kHearsay{250};
 constexpr std::uint32_t kSendTag = 1u << 31;
 
 Status watch(int epoll, int fd) {
@@ -26,7 +23,8 @@ Status watch(int epoll, int fd) {
 }  // namespace
 
 Result<std::unique_ptr<AggregatorGroup>> AggregatorGroup::create(GroupSetup setup) {
-  FOLDCAST_ASSIGN(const auto peer, setup.plane->connect(setup.membership->grant()->address, setup.aggregator));
+  FOLDCAST_ASSIGN(const auto peer,
+                  setup.plane->transport().connect(setup.membership->grant()->address, setup.aggregator));
   auto channel = std::move(setup.channel);
   auto membership = *setup.membership;
   std::unique_ptr<AggregatorGroup> group(new AggregatorGroup(std::move(setup), peer));
@@ -46,8 +44,6 @@ AggregatorGroup::AggregatorGroup(GroupSetup setup, std::int32_t peer)
       caps_(setup.membership->grant()->caps),
       machine_(setup.membership->grant()->window, setup.membership->grant()->fragment, setup.fragment_timeout,
                aggregator_) {
-  caps_.slots = setup.membership->grant()->window;
-  caps_.fragment_bytes = setup.membership->grant()->fragment;
   retry_.reserve(std::size_t{caps_.slots} * 2);
   port_ = plane_->attach(*this);
 }
@@ -63,10 +59,10 @@ Status AggregatorGroup::open_descriptors() {
 }
 
 AggregatorGroup::~AggregatorGroup() {
-  const bool in_order = machine_.failure().ok() && machine_.idle() && suspicion_.ok();
-  if (!machine_.idle() || !machine_.failure().ok()) plane_->transport().cancel(lane_.group);
+  const bool in_order = machine_.idle() && suspicion_.ok();
+  if (!machine_.idle()) plane_->transport().cancel(lane_.group);
   plane_->detach(port_);
-  if (ticket_ == 0) return;
+  if (ticket_ == 0) return;  // it ended before, and then all was given back and said
   keeper_->release(ticket_, in_order
                                 ? ControlFrame(Leave{lane_.group})
                                 : ControlFrame(Error{lane_.group, Code::kAborted, "left in the middle of a call"}));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// For a last word the socket does not take at once.
+/// For last words that their sockets do not take at once, all together.
 constexpr std::chrono::milliseconds kLastWord{500};
 
 void ring_bell(int bell) {
@@ -37,14 +38,11 @@ Result<std::shared_ptr<Fate>> Fate::create() {
 }
 
 void Fate::seal(const Status& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!why_.ok()) return;
-    why_ = why;
-  }
-  // The bell before the flag: who sees the flag can hush the bell for good.
-  ring();
+  const std::lock_guard lock(mutex_);
+  if (!why_.ok()) return;
+  why_ = why;
   sealed_.store(true, std::memory_order_release);
+  ring_bell(bell_.get());
 }
 
 Status Fate::why() const {
@@ -52,8 +50,15 @@ Status Fate::why() const {
   return why_;
 }
 
-void Fate::ring() { ring_bell(bell_.get()); }
-void Fate::hush() { hush_bell(bell_.get()); }
+void Fate::ring() {
+  const std::lock_guard lock(mutex_);
+  ring_bell(bell_.get());
+}
+
+void Fate::hush() {
+  const std::lock_guard lock(mutex_);
+  hush_bell(bell_.get());
+}
 
 Result<std::shared_ptr<LeaseKeeper>> LeaseKeeper::create() {
   std::shared_ptr<LeaseKeeper> keeper(new LeaseKeeper);
@@ -102,12 +107,6 @@ void LeaseKeeper::release(std::uint64_t ticket, ControlFrame last_word) {
 }
 
 bool LeaseKeeper::serve(Lease& lease) {
-  if (lease.last_word) {
-    // Failures no longer matter to anybody: the aggregator will see the connection close.
-    Status said = lease.channel->send(encode(*lease.last_word));
-    if (said.ok()) said = lease.channel->flush(Deadline::after(kLastWord));
-    return false;
-  }
   while (!lease.membership.ended()) {
     auto bytes = lease.channel->try_receive();
     if (!bytes.ok()) {
@@ -130,21 +129,42 @@ bool LeaseKeeper::serve(Lease& lease) {
   return false;
 }
 
+/// Failures no longer matter to anybody: the aggregators will see the connections close.
+void LeaseKeeper::say_last_words(std::list<Lease>& leaving) {
+  for (auto& lease : leaving) {
+    [[maybe_unused]] const Status said = lease.channel->send(encode(*lease.last_word));
+  }
+  const Deadline deadline = Deadline::after(kLastWord);
+  for (auto& lease : leaving) {
+    [[maybe_unused]] const Status said = lease.channel->flush(deadline);
+  }
+  leaving.clear();
+}
+
 void LeaseKeeper::run() {
   std::vector<pollfd> fds;
+  std::list<Lease> leaving;
   while (true) {
+    bool stop = false;
     auto next = Clock::time_point::max();
     fds.assign(1, {bell_.get(), POLLIN, 0});
     {
       const std::lock_guard lock(mutex_);
-      leases_.remove_if([this](Lease& lease) { return !serve(lease); });
-      if (stop_) return;
+      stop = stop_;
+      for (auto lease = leases_.begin(); lease != leases_.end();) {
+        const auto here = lease++;
+        if (here->last_word) leaving.splice(leaving.end(), leases_, here);
+      }
+      leases_.remove_if([](Lease& lease) { return !serve(lease); });
       for (const auto& lease : leases_) {
         const short events = lease.channel->wants_write() ? POLLIN | POLLOUT : POLLIN;
         fds.push_back({lease.channel->descriptor(), events, 0});
         next = std::min(next, lease.membership.next_time());
       }
     }
+    // Without the lock: a peer that does not read must not hold up a group's thread.
+    say_last_words(leaving);
+    if (stop) return;
     int wait = -1;
     if (next != Clock::time_point::max()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();

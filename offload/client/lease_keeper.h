@@ -9,16 +9,19 @@
 
 #include "core/base/unique_fd.h"
 #include "core/bootstrap/channel.h"
-#include "offload/client/membership.h"
+#include "offload/protocol/membership.h"
 
 namespace foldcast::offload {
 
-/// How a group learns, from another thread, that it has ended. Rings `bell` (an eventfd) once.
+/// How a group learns, from another thread, that it has ended. Rings `bell` (an eventfd) once. The bell is also rung
+/// for other news, and hushed by the owner; all of that is under one lock, so that no ring is hushed before what it
+/// announces can be seen.
 class Fate {
  public:
   static Result<std::shared_ptr<Fate>> create();
 
   void seal(const Status& why);
+  /// May be asked without the lock: who has hushed the bell sees what it rang for.
   bool sealed() const { return sealed_.load(std::memory_order_acquire); }
   Status why() const;
   int bell() const { return bell_.get(); }
@@ -35,7 +38,8 @@ class Fate {
 
 /// One thread per provider that owns the control connections of its groups: an application may compute for minutes
 /// between two calls, and neither its lease nor news of a lost group can wait for it.
-/// Thread-safe. Destruction sends what is still to be said and joins the thread, within about a second.
+/// Thread-safe, and nothing here waits for a connection but the destructor, which sends what is still to be said and
+/// joins the thread, within about a second.
 class LeaseKeeper {
  public:
   static Result<std::shared_ptr<LeaseKeeper>> create();
@@ -59,8 +63,9 @@ class LeaseKeeper {
 
   LeaseKeeper() = default;
   void run();
-  /// False: the lease is over and its connection is to be closed.
-  bool serve(Lease& lease);
+  /// Never blocks. False: the lease is over and its connection is to be closed.
+  static bool serve(Lease& lease);
+  static void say_last_words(std::list<Lease>& leaving);
   void ring();
 
   UniqueFd bell_;

@@ -19,8 +19,6 @@ GroupCaps member_caps() {
   GroupCaps caps;
   caps.dtypes = GroupCaps::kAllDtypes;
   caps.ops = GroupCaps::kAllOps;
-  caps.fragment_bytes = kWantedFragment;
-  caps.slots = kWantedWindow;
   caps.deterministic = true;
   return caps;
 }
@@ -33,7 +31,8 @@ Status check(const JoinRequest& request) {
     return invalid_argument("member " + std::to_string(request.member) + " is not in the tree");
   }
   if (request.tree->vertices.size() > kMaxVertices || request.tree->parent_of_member.size() > kMaxMembers) {
-    return invalid_argument("a tree of more than 4096 aggregators or 65536 members");
+    return invalid_argument("a tree of more than " + std::to_string(kMaxVertices) + " aggregators or " +
+                            std::to_string(kMaxMembers) + " members");
   }
   return ok_status();
 }
@@ -48,7 +47,6 @@ class AggregatorProvider final : public OffloadProvider {
  public:
   explicit AggregatorProvider(TransportFactory make_transport) : make_transport_(std::move(make_transport)) {}
 
-  std::string_view name() const override { return "aggregator"; }
   Result<std::unique_ptr<OffloadGroup>> join(const JoinRequest& request) override;
 
  private:

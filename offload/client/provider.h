@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "offload/provider.h"
@@ -8,8 +7,7 @@
 
 namespace foldcast::offload {
 
-/// Makes a transport for the job with this token.
-using TransportFactory = std::function<Result<std::unique_ptr<transports::Transport>>(std::uint64_t token)>;
+using transports::TransportFactory;
 
 /// Reduction by our aggregators (foldcastd). The groups of one job share one transport, made at the first join; they
 /// keep what they need, so the provider may go before them. One thread calls the provider and all its groups; leases

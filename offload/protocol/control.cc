@@ -1,6 +1,7 @@
 #include "offload/protocol/control.h"
 
 #include "core/base/wire.h"
+#include "transports/transport.h"
 
 namespace foldcast::offload {
 namespace {
@@ -10,21 +11,22 @@ enum class FrameType : std::uint8_t { kJoin = 1, kGrant, kRenew, kLeave, kError,
 
 constexpr std::string_view kNames[] = {"join", "grant", "renew", "leave", "error", "farewell"};
 
+using transports::kMaxAddressBytes;
+
 void put_caps(WireWriter& writer, const GroupCaps& caps) {
   writer.put(caps.dtypes);
   writer.put(caps.ops);
-  writer.put(caps.fragment_bytes);
-  writer.put(caps.slots);
   writer.put(caps.depth);
   writer.put(static_cast<std::uint8_t>((caps.exclusive ? 1 : 0) | (caps.deterministic ? 2 : 0)));
 }
 
-GroupCaps get_caps(WireReader& reader) {
+/// The window and the fragment are fields of the frame that the caps are part of.
+GroupCaps get_caps(WireReader& reader, std::uint32_t window, std::uint32_t fragment) {
   GroupCaps caps;
+  caps.fragment_bytes = fragment;
+  caps.slots = window;
   caps.dtypes = reader.get<std::uint32_t>() & GroupCaps::kAllDtypes;
   caps.ops = reader.get<std::uint32_t>() & GroupCaps::kAllOps;
-  caps.fragment_bytes = reader.get<std::uint64_t>();
-  caps.slots = reader.get<std::uint32_t>();
   caps.depth = reader.get<std::uint32_t>();
   const auto flags = reader.get<std::uint8_t>();
   caps.exclusive = (flags & 1) != 0;
@@ -89,7 +91,7 @@ void put(WireWriter& writer, const Join& join) {
   writer.put(join.window);
   writer.put(join.fragment);
   put_caps(writer, join.caps);
-  writer.put_text(join.address, kMaxAddress);
+  writer.put_text(join.address, kMaxAddressBytes);
   writer.put_text(join.job, kMaxName);
   put_tree(writer, join.tree);
 }
@@ -98,13 +100,7 @@ void put(WireWriter& writer, const Join& join) {
 Status check_join(const Join& join) {
   if ((join.group & kGroupBit) == 0)
     return invalid_argument("group " + std::to_string(join.group) + " lacks the top bit");
-  if (join.window < 1 || join.window > 4096) {
-    return invalid_argument("a window of " + std::to_string(join.window) + " fragments (1 to 4096)");
-  }
-  if (join.fragment < 64 || join.fragment > (16u << 20) || join.fragment % 8 != 0) {
-    return invalid_argument("fragments of " + std::to_string(join.fragment) +
-                            " bytes (64 to 16777216, a multiple of 8)");
-  }
+  FOLDCAST_RETURN_IF_ERROR(check_window(join.window, join.fragment));
   const auto& tree = join.tree;
   if (join.vertex < 0 || static_cast<std::size_t>(join.vertex) >= tree.vertices.size()) {
     return invalid_argument("vertex " + std::to_string(join.vertex) + " is not in the tree");
@@ -134,8 +130,8 @@ Result<ControlFrame> get_join(WireReader& reader) {
   join.timeout_ms = reader.get<std::uint32_t>();
   join.window = reader.get<std::uint32_t>();
   join.fragment = reader.get<std::uint32_t>();
-  join.caps = get_caps(reader);
-  join.address = reader.get_text(kMaxAddress);
+  join.caps = get_caps(reader, join.window, join.fragment);
+  join.address = reader.get_text(kMaxAddressBytes);
   join.job = reader.get_text(kMaxName);
   FOLDCAST_ASSIGN(join.tree, get_tree(reader));
   FOLDCAST_RETURN_IF_ERROR(check_join(join));
@@ -148,7 +144,7 @@ void put(WireWriter& writer, const Grant& grant) {
   writer.put(grant.fragment);
   writer.put(grant.lease_ms);
   put_caps(writer, grant.caps);
-  writer.put_text(grant.address, kMaxAddress);
+  writer.put_text(grant.address, kMaxAddressBytes);
 }
 
 Result<ControlFrame> get_grant(WireReader& reader) {
@@ -157,13 +153,11 @@ Result<ControlFrame> get_grant(WireReader& reader) {
   grant.window = reader.get<std::uint32_t>();
   grant.fragment = reader.get<std::uint32_t>();
   grant.lease_ms = reader.get<std::uint32_t>();
-  grant.caps = get_caps(reader);
-  grant.address = reader.get_text(kMaxAddress);
-  if (reader.ok() && (grant.window < 1 || grant.window > 4096 || grant.fragment < 64 || grant.fragment > (16u << 20) ||
-                      grant.fragment % 8 != 0 || grant.lease_ms == 0)) {
-    return invalid_argument("a window of " + std::to_string(grant.window) + " fragments of " +
-                            std::to_string(grant.fragment) + " bytes, lease " + std::to_string(grant.lease_ms) + " ms");
-  }
+  grant.caps = get_caps(reader, grant.window, grant.fragment);
+  grant.address = reader.get_text(kMaxAddressBytes);
+  if (!reader.ok()) return ControlFrame(std::move(grant));  // decode() says that it is cut short
+  FOLDCAST_RETURN_IF_ERROR(check_window(grant.window, grant.fragment));
+  if (grant.lease_ms == 0) return invalid_argument("a lease of no time");
   return ControlFrame(std::move(grant));
 }
 
@@ -236,5 +230,30 @@ Result<ControlFrame> decode(std::string_view bytes) {
 }
 
 std::string_view name_of(const ControlFrame& frame) { return kNames[frame.index()]; }
+
+std::uint32_t group_of(const ControlFrame& frame) {
+  return std::visit([](const auto& body) { return body.group; }, frame);
+}
+
+std::string misdirected(const ControlFrame& frame, std::uint32_t group) {
+  const std::uint32_t says = group_of(frame);
+  const bool about_connection = says == 0 && std::holds_alternative<Error>(frame);
+  if (says == group || about_connection) return {};
+  return "a " + std::string(name_of(frame)) + " frame of group " + std::to_string(says) +
+         " on the connection of group " + std::to_string(group);
+}
+
+Status check_window(std::uint32_t window, std::uint32_t fragment) {
+  if (window < 1 || window > kMaxWindow) {
+    return invalid_argument("a window of " + std::to_string(window) + " fragments (1 to " + std::to_string(kMaxWindow) +
+                            ")");
+  }
+  if (fragment < kMinFragment || fragment > kMaxFragment || fragment % kFragmentUnit != 0) {
+    return invalid_argument("fragments of " + std::to_string(fragment) + " bytes (" + std::to_string(kMinFragment) +
+                            " to " + std::to_string(kMaxFragment) + ", a multiple of " + std::to_string(kFragmentUnit) +
+                            ")");
+  }
+  return ok_status();
+}
 
 }  // namespace foldcast::offload

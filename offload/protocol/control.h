@@ -7,20 +7,15 @@
 
 #include "core/base/group_caps.h"
 #include "core/base/status.h"
+#include "offload/protocol/limits.h"
 #include "offload/tree.h"
 
 namespace foldcast::offload {
 
-/// What the channel's handshake must agree on: the protocol and its major version. Minor versions differ in bytes that
-/// older readers refuse, so a change to any frame below is a new major version.
+/// What the channel's handshake must agree on: the protocol and its version. Decoders are strict, so any change to a
+/// frame below is a new version.
 inline constexpr std::string_view kService = "aggregator/1";
 
-inline constexpr std::size_t kMaxAddress = 4096;
-inline constexpr std::size_t kMaxName = 255;
-inline constexpr std::size_t kMaxReason = 2048;
-inline constexpr std::size_t kMaxVertices = 4096;
-inline constexpr std::size_t kMaxMembers = 65536;
-inline constexpr std::uint32_t kMaxControlFrame = 16u << 20;
 inline constexpr std::uint32_t kGroupBit = 1u << 31;
 
 enum class ChildKind : std::uint8_t { kMember = 0, kAggregator = 1 };
@@ -36,7 +31,7 @@ struct Join {
   std::uint32_t timeout_ms = 5000;  ///< how long forming may take
   std::uint32_t window = 0;
   std::uint32_t fragment = 0;
-  GroupCaps caps;       ///< of the child and all below it
+  GroupCaps caps;       ///< of the child and all below it; what is not `window` and `fragment` travels
   std::string address;  ///< of the child's transport
   std::string job;
   Tree tree;
@@ -48,7 +43,7 @@ struct Grant {
   std::uint32_t window = 0;
   std::uint32_t fragment = 0;
   std::uint32_t lease_ms = 5000;
-  GroupCaps caps;       ///< of the whole tree
+  GroupCaps caps;       ///< of the whole tree; as in Join
   std::string address;  ///< of the aggregator's transport
 };
 
@@ -62,7 +57,7 @@ struct Leave {
   std::uint32_t group = 0;
 };
 
-/// The group is over, or never came to be; in either direction.
+/// The group is over, or never came to be; in either direction. Group 0: the connection's first frame was no join.
 struct Error {
   std::uint32_t group = 0;
   Code code = Code::kInternal;
@@ -81,5 +76,8 @@ std::string encode(const ControlFrame& frame);
 /// Total on garbage: kInvalidArgument saying what is wrong. A Join's tree has been validated.
 Result<ControlFrame> decode(std::string_view bytes);
 std::string_view name_of(const ControlFrame& frame);
+std::uint32_t group_of(const ControlFrame& frame);
+/// Why `frame` does not belong on a connection that joined `group`; empty when it does.
+std::string misdirected(const ControlFrame& frame, std::uint32_t group);
 
 }  // namespace foldcast::offload

@@ -1,4 +1,4 @@
-#include "offload/client/membership.h"
+#include "offload/protocol/membership.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,7 +16,9 @@ Membership::Membership(std::uint32_t group, std::string aggregator, Time now)
 void Membership::on_frame(const ControlFrame& frame, Time now) {
   if (ended()) return;
   heard_ = now;
-  if (const auto* error = std::get_if<Error>(&frame)) {
+  if (const std::string astray = misdirected(frame, group_); !astray.empty()) {
+    failure_ = internal_error(aggregator_ + " sent " + astray);
+  } else if (const auto* error = std::get_if<Error>(&frame)) {
     failure_ = Status(error->code, error->reason);
   } else if (const auto* bye = std::get_if<Farewell>(&frame)) {
     failure_ = peer_failed(aggregator_ + ": " + bye->reason);

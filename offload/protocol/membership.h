@@ -8,8 +8,8 @@
 
 namespace foldcast::offload {
 
-/// One member's control side: it has joined, waits for the grant, then renews its lease until it leaves or the group
-/// ends. Does no I/O and reads no clock.
+/// The control side of one child of an aggregator, be it a member or another aggregator: it has joined, waits for the
+/// grant, then renews its lease until it leaves or the group ends. Does no I/O and reads no clock.
 class Membership {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -242,7 +242,7 @@ class Silent final : public transports::Transport {
   int descriptor() const override { return inner_->descriptor(); }
   bool arm() override { return silent_ || inner_->arm(); }
   void cancel(std::uint32_t communicator) override { inner_->cancel(communicator); }
-  std::string_view name() const override { return "silent"; }
+
   std::string address() const override { return inner_->address(); }
   Result<std::int32_t> connect(std::string_view address, std::string_view name) override {
     return inner_->connect(address, name);

@@ -77,7 +77,8 @@ TEST_P(Trees, SumsAreExactForEveryCount) {
     EXPECT_TRUE(fabric.daemon(v).eventually([](const auto& stats) { return stats.groups == 0 && stats.memory == 0; }));
     fabric.daemon(v).stop(true);
     const auto& vertex = fabric.tree().vertices[v];
-    EXPECT_LE(fabric.daemon(v).stats().peak_memory, 4u * 1024 * (vertex.members.size() + vertex.children.size() + 2));
+    const std::uint64_t buffers = slot_buffers(vertex.members.size() + vertex.children.size(), vertex.parent < 0);
+    EXPECT_LE(fabric.daemon(v).stats().peak_memory, group_memory(4, 1024, buffers));
     EXPECT_EQ(fabric.daemon(v).stats().groups_failed, 0u);
     EXPECT_EQ(fabric.daemon(v).stats().groups_granted, 1u);
   }

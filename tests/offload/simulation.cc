@@ -137,7 +137,6 @@ void Simulation::first_join(Node from, Node to, const Join& join) {
   }
   if (!vertex.machine) {
     AggregatorTraits traits;
-    traits.name = tree_.vertices[to].name;
     traits.window = window_ + random_() % 2;
     traits.fragment = kWords * 8;
     traits.lease = std::chrono::milliseconds(1000);

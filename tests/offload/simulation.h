@@ -12,7 +12,7 @@
 
 #include "offload/aggregator/group_machine.h"
 #include "offload/client/client_machine.h"
-#include "offload/client/membership.h"
+#include "offload/protocol/membership.h"
 
 namespace foldcast::offload {
 

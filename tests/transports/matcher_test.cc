@@ -33,7 +33,12 @@ struct Fixture {
   /// As a backend does it: a message that must be kept is.
   Matcher::Outcome arrive(const Arrival& arrival, bool remote = false) {
     auto outcome = matcher.arrive(arrival, remote);
-    if (outcome.verdict == Matcher::Verdict::kKeep) matcher.keep(arrival, allocate_payload(arrival.bytes), remote);
+    const std::vector<std::byte> bytes(arrival.bytes);
+    if (outcome.verdict == Matcher::Verdict::kKeep) {
+      matcher.keep(arrival, copy_payload(bytes.data(), bytes.size()), remote);
+    } else if (outcome.verdict == Matcher::Verdict::kFlood) {
+      matcher.fail_peer(arrival.peer, matcher.flooded());
+    }
     return outcome;
   }
   std::vector<Completion> done() {
@@ -131,7 +136,7 @@ TEST(Matcher, AConflictEndsTheReceivesOfThatCallOnly) {
 TEST(Matcher, EmptyMessagesAreBoundedToo) {
   Fixture f(10 * Matcher::kEntryBytes);
   for (std::uint64_t i = 0; i < 12; ++i) f.arrive({f.a, key(i), kCall, 0});
-  EXPECT_EQ(f.matcher.dropped(), 2u);
+  EXPECT_EQ(f.matcher.counters().dropped, 2u);
   EXPECT_TRUE(f.recv(f.a, key(0), 1));
   EXPECT_FALSE(f.recv(f.a, key(11), 2));
   EXPECT_EQ(f.done().at(0).status.code(), Code::kResourceExhausted);

@@ -17,8 +17,8 @@ Result<std::shared_ptr<Mailbox>> Mailbox::create() {
 Mailbox::Put Mailbox::put(InprocMessage message) {
   std::lock_guard lock(mutex_);
   if (closed_) return Put::kClosed;
-  if (!message.farewell && !messages_.empty() && bytes_ + message.payload.size() > kCapacity) return Put::kFull;
-  bytes_ += message.payload.size();
+  if (!message.farewell && !messages_.empty() && bytes_ + message.bytes > kCapacity) return Put::kFull;
+  bytes_ += message.bytes;
   messages_.push_back(std::move(message));
   filled_.store(true, std::memory_order_release);
   if (std::exchange(armed_, false)) {

@@ -21,7 +21,8 @@ struct InprocMessage {
   std::uint64_t token = 0;
   MessageKey key{};
   Signature signature{};
-  std::vector<std::byte> payload{};
+  Payload payload{};
+  std::uint64_t bytes = 0;
 };
 
 /// The incoming side of one transport. Any thread puts; its owner takes and sleeps.

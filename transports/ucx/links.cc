@@ -1,3 +1,5 @@
+// Connections of a UCX transport: making, losing and closing them, and what is in flight when that happens.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +69,7 @@ UcxTransport::~UcxTransport() {
 // takes it only once all before it is in the socket.
 void UcxTransport::say_farewell() {
   for (std::int32_t peer = 0; peer < peers_.size(); ++peer) {
-    if (link(peer) != nullptr && peers_.failure(peer).ok()) send_control(peer, WireKind::kFarewell, 0);
+    if (link(peer) != nullptr && !peers_.failed(peer)) send_control(peer, WireKind::kFarewell, 0);
   }
   // Where nothing was sent, nothing can be lost, and the connection may not even be made yet.
   auto is_farewell = [&](const Operation& operation) {
@@ -98,7 +100,7 @@ Result<std::int32_t> UcxTransport::connect(std::string_view address, std::string
   links_.resize(static_cast<std::size_t>(peers_.size()));
   if (identity == identity_) {
     self_ = peer;
-  } else if (link(peer) == nullptr && peers_.failure(peer).ok()) {
+  } else if (link(peer) == nullptr && !peers_.failed(peer)) {
     if (Status status = open_link(peer, address.substr(sizeof identity)); !status.ok()) {
       peers_.disconnect(peer);
       return status;
@@ -135,8 +137,12 @@ Status UcxTransport::open_link(std::int32_t peer, std::string_view worker_addres
   return {};
 }
 
-std::string UcxTransport::ended(ucs_status_t status) {
-  return fmt::format("its connection ended ({})", ucs_status_string(status));
+Status UcxTransport::gone(std::string_view reason) {
+  return peer_failed(fmt::format("is gone: {}; its own log may say why", reason));
+}
+
+Status UcxTransport::ended(ucs_status_t status) {
+  return gone(fmt::format("its connection ended ({})", ucs_status_string(status)));
 }
 
 void UcxTransport::on_error(void* link, ucp_ep_h, ucs_status_t status) {
@@ -144,17 +150,14 @@ void UcxTransport::on_error(void* link, ucp_ep_h, ucs_status_t status) {
   failed->owner->fail(failed->peer, ended(status));
 }
 
-void UcxTransport::fail(std::int32_t peer, std::string_view reason) {
-  if (!peers_.failure(peer).ok()) return;
-  matcher_.fail_peer(peer,
-                     peer_failed(fmt::format("{} is gone: {}; its own log may say why", peers_.name(peer), reason)));
+void UcxTransport::fail(std::int32_t peer, Status why) {
+  if (peers_.failed(peer)) return;
+  matcher_.fail_peer(peer, std::move(why));
   failed_.push_back(peer);
 }
 
 void UcxTransport::disconnect(std::int32_t peer) {
-  if (!peers_.connected(peer)) return;
-  matcher_.forget_peer(peer, aborted(fmt::format("{} was disconnected", peers_.name(peer))));
-  peers_.disconnect(peer);
+  if (!matcher_.disconnect(peer)) return;
   if (peer == self_) {
     self_ = -1;
     return;
@@ -239,7 +242,7 @@ void UcxTransport::cancel(std::uint32_t communicator) {
   list_busy();
   if (busy.empty()) return;
   for (std::int32_t peer : busy) {
-    if (link(peer) != nullptr && peers_.failure(peer).ok()) send_control(peer, WireKind::kCancel, communicator);
+    if (link(peer) != nullptr && !peers_.failed(peer)) send_control(peer, WireKind::kCancel, communicator);
   }
   auto done = [&] {
     reap_closed();
@@ -248,10 +251,9 @@ void UcxTransport::cancel(std::uint32_t communicator) {
   if (worker_->progress_until(Deadline::after(kDrainTimeout), done)) return;
   list_busy();
   for (std::int32_t peer : busy) {
-    matcher_.fail_peer(peer, peer_failed(fmt::format("{} neither finished nor gave up a transfer of cancelled "
-                                                     "communicator {} within {} ms; its connection was closed",
-                                                     peers_.name(peer), communicator, kDrainTimeout.count())));
-    close_link(peer);
+    fail(peer, peer_failed(fmt::format("neither finished nor gave up a transfer of cancelled communicator {} within {} "
+                                       "ms; its connection was closed",
+                                       communicator, kDrainTimeout.count())));
   }
   if (!worker_->progress_until(Deadline::after(kForceTimeout), done)) {
     log().error("UCX keeps a transfer of cancelled communicator {} after its connection was closed", communicator);
@@ -270,13 +272,6 @@ std::size_t UcxTransport::poll(std::span<Completion> out) {
     }
   }
   return completions_.pop(out);
-}
-
-TransportCounters UcxTransport::counters() const {
-  TransportCounters counters = counters_;
-  counters.dropped += matcher_.dropped();
-  counters.unexpected = matcher_.unexpected();
-  return counters;
 }
 
 }  // namespace foldcast::transports

@@ -1,6 +1,7 @@
+// Messages of a UCX transport: sending, receiving, eagerly and by rendezvous.
+
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
 #include "transports/ucx/ucx_transport.h"
@@ -18,20 +19,13 @@ Arrival arrival_of(const WireHeader& header, std::int32_t peer) {
 }  // namespace
 
 Posted UcxTransport::post(const EngineCall& call, std::uint64_t cookie) {
-  if (call.verb != Verb::kSend && call.verb != Verb::kRecv) {
-    completions_.push(cookie, invalid_argument("a transport only sends and receives"));
-    return Posted::kAccepted;
-  }
-  if (!peers_.connected(call.peer)) {
-    completions_.push(cookie, invalid_argument(fmt::format("peer {} of the transport is not connected", call.peer)));
-    return Posted::kAccepted;
-  }
+  if (matcher_.refuse(call, cookie)) return Posted::kAccepted;
   if (call.verb == Verb::kSend) return post_send(call, cookie);
   if (auto message = matcher_.post(call, cookie)) {
     if (message->remote) {
       start_receive(message->receive, message->arrival, message->payload.release());
     } else {
-      deliver(message->receive, message->arrival, message->payload.get());
+      matcher_.deliver(message->receive, message->arrival, message->payload.get());
     }
   }
   return Posted::kAccepted;
@@ -39,16 +33,8 @@ Posted UcxTransport::post(const EngineCall& call, std::uint64_t cookie) {
 
 Posted UcxTransport::post_send(const EngineCall& call, std::uint64_t cookie) {
   if (operations_.active() >= kMaxOperations) return Posted::kRetry;
-  if (matcher_.cancelled(call.key.communicator)) {
-    completions_.push(cookie, aborted(fmt::format("communicator {} was cancelled", call.key.communicator)));
-    return Posted::kAccepted;
-  }
-  if (const Status& failure = peers_.failure(call.peer); !failure.ok()) {
-    completions_.push(cookie, failure);
-    return Posted::kAccepted;
-  }
-  ++counters_.messages_sent;
-  counters_.bytes_sent += call.bytes;
+  ++matcher_.counters().messages_sent;
+  matcher_.counters().bytes_sent += call.bytes;
   if (call.peer == self_) {
     send_to_self(call, cookie);
     return Posted::kAccepted;
@@ -71,12 +57,9 @@ Posted UcxTransport::post_send(const EngineCall& call, std::uint64_t cookie) {
 void UcxTransport::send_to_self(const EngineCall& call, std::uint64_t cookie) {
   Arrival arrival{self_, call.key, call.signature, call.bytes};
   Matcher::Outcome outcome = matcher_.arrive(arrival);
-  if (outcome.verdict == Matcher::Verdict::kDeliver) deliver(outcome.receive, arrival, call.input);
-  if (outcome.verdict == Matcher::Verdict::kKeep) {
-    Payload copy = allocate_payload(call.bytes);
-    if (call.bytes > 0) std::memcpy(copy.get(), call.input, call.bytes);
-    matcher_.keep(arrival, std::move(copy));
-  }
+  if (outcome.verdict == Matcher::Verdict::kDeliver) matcher_.deliver(outcome.receive, arrival, call.input);
+  if (outcome.verdict == Matcher::Verdict::kKeep) matcher_.keep(arrival, copy_payload(call.input, call.bytes));
+  if (outcome.verdict == Matcher::Verdict::kFlood) fail(self_, matcher_.flooded());
   completions_.push(cookie);
 }
 
@@ -124,9 +107,7 @@ void UcxTransport::finish(Operation& operation, ucs_status_t status) {
     } else if (status == UCS_OK && operation.send) {
       completions_.push(operation.cookie);
     } else if (status == UCS_OK) {
-      ++counters_.messages_received;
-      counters_.bytes_received += header.bytes;
-      completions_.push({operation.cookie, {}, header.bytes, header.signature});
+      matcher_.complete(operation.cookie, header.bytes, header.signature);
     } else {
       if (peers_.connected(operation.peer)) fail(operation.peer, ended(status));
       completions_.push(operation.cookie, why_ended(operation));
@@ -140,7 +121,7 @@ ucs_status_t UcxTransport::on_message(void* self, const void* header, std::size_
   auto* transport = static_cast<UcxTransport*>(self);
   auto parsed = parse_header(header, header_length, length);
   if (!parsed || parsed->token != transport->token_) {
-    ++transport->counters_.dropped;
+    ++transport->matcher_.counters().dropped;
     return UCS_OK;
   }
   return transport->receive(*parsed, data, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
@@ -149,12 +130,12 @@ ucs_status_t UcxTransport::on_message(void* self, const void* header, std::size_
 ucs_status_t UcxTransport::receive(const WireHeader& header, void* data, bool rendezvous) {
   std::int32_t peer = peers_.find_or_add(header.sender);
   if (peer < 0 || peer == self_ || peers_.state(peer) == PeerTable::State::kDisconnected) {
-    ++counters_.dropped;
+    ++matcher_.counters().dropped;
     return UCS_OK;
   }
   if (header.kind == WireKind::kHello) return UCS_OK;
   if (header.kind == WireKind::kFarewell) {
-    fail(peer, "it closed its transport");
+    fail(peer, gone("it closed its transport"));
     return UCS_OK;
   }
   if (header.kind == WireKind::kCancel) {
@@ -165,6 +146,9 @@ ucs_status_t UcxTransport::receive(const WireHeader& header, void* data, bool re
   Arrival arrival = arrival_of(header, peer);
   Matcher::Outcome outcome = matcher_.arrive(arrival, rendezvous);
   switch (outcome.verdict) {
+    case Matcher::Verdict::kFlood:
+      fail(peer, matcher_.flooded());
+      return UCS_OK;
     case Matcher::Verdict::kDiscard:
       return UCS_OK;  // ends the send on the other side as well
     case Matcher::Verdict::kDeliver:
@@ -172,7 +156,7 @@ ucs_status_t UcxTransport::receive(const WireHeader& header, void* data, bool re
         start_receive(outcome.receive, arrival, data);
         return UCS_INPROGRESS;
       }
-      deliver(outcome.receive, arrival, static_cast<const std::byte*>(data));
+      matcher_.deliver(outcome.receive, arrival, static_cast<const std::byte*>(data));
       return UCS_OK;
     case Matcher::Verdict::kKeep:
       break;
@@ -182,9 +166,7 @@ ucs_status_t UcxTransport::receive(const WireHeader& header, void* data, bool re
     return UCS_INPROGRESS;
   }
   // UCX would lend some of its buffers, but those are as large as a segment whatever the message: a copy is smaller.
-  Payload copy = allocate_payload(arrival.bytes);
-  if (arrival.bytes > 0) std::memcpy(copy.get(), data, arrival.bytes);
-  matcher_.keep(arrival, std::move(copy));
+  matcher_.keep(arrival, copy_payload(static_cast<const std::byte*>(data), arrival.bytes));
   return UCS_OK;
 }
 
@@ -209,14 +191,6 @@ void UcxTransport::start_receive(const MatchedReceive& receive, const Arrival& a
   param.user_data = &operation;
   ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker_->get(), descriptor, receive.output, arrival.bytes, &param);
   if (request == nullptr || UCS_PTR_IS_ERR(request)) finish(operation, UCS_PTR_STATUS(request));
-}
-
-void UcxTransport::deliver(const MatchedReceive& receive, const Arrival& arrival, const std::byte* data) {
-  // A rank that sends to itself may do so within one buffer.
-  if (arrival.bytes > 0) std::memmove(receive.output, data, arrival.bytes);
-  ++counters_.messages_received;
-  counters_.bytes_received += arrival.bytes;
-  completions_.push({receive.cookie, {}, arrival.bytes, arrival.signature});
 }
 
 }  // namespace foldcast::transports

@@ -12,8 +12,6 @@ namespace foldcast::transports {
 
 /// The one kind of active message that we use; WireHeader::kind tells them apart.
 inline constexpr unsigned kActiveMessage = 0;
-/// As Transport::address() promises.
-inline constexpr std::size_t kMaxAddressBytes = 4096;
 
 /// Small messages go eagerly and are copied once out of UCX's receive buffer; large ones by rendezvous, straight from
 /// the sender's buffer into the posted one.
@@ -22,11 +20,10 @@ class UcxTransport final : public Transport {
   static Result<std::unique_ptr<Transport>> create(const UcxOptions& options);
   ~UcxTransport() override;
 
-  std::string_view name() const override { return "ucx"; }
   std::string address() const override { return address_; }
   Result<std::int32_t> connect(std::string_view address, std::string_view name) override;
   void disconnect(std::int32_t peer) override;
-  TransportCounters counters() const override;
+  TransportCounters counters() const override { return matcher_.counters(); }
 
   Posted post(const EngineCall& call, std::uint64_t cookie) override;
   std::size_t poll(std::span<Completion> out) override;
@@ -58,15 +55,16 @@ class UcxTransport final : public Transport {
   void send_control(std::int32_t peer, WireKind kind, std::uint32_t communicator);
   ucs_status_t receive(const WireHeader& header, void* data, bool rendezvous);
   void start_receive(const MatchedReceive& receive, const Arrival& arrival, void* descriptor);
-  void deliver(const MatchedReceive& receive, const Arrival& arrival, const std::byte* data);
   void finish(Operation& operation, ucs_status_t status);
   Payload hold_descriptor(void* descriptor);
 
   // links.cc
   static void on_error(void* link, ucp_ep_h endpoint, ucs_status_t status);
   Status open_link(std::int32_t peer, std::string_view worker_address);
-  void fail(std::int32_t peer, std::string_view reason);
-  static std::string ended(ucs_status_t status);
+  /// `why` as in PeerTable::fail(). Its link is closed once UCX's callback, if this is one, is over.
+  void fail(std::int32_t peer, Status why);
+  static Status gone(std::string_view reason);
+  static Status ended(ucs_status_t status);
   void say_farewell();
   /// Starts to close it. In UCX's orderly way one waits for the peer without a way out, so it is the other one.
   void close_link(std::int32_t peer);
@@ -100,7 +98,6 @@ class UcxTransport final : public Transport {
   std::vector<Closing> closing_;
   std::int32_t self_ = -1;
   unsigned polls_without_progress_ = 0;
-  TransportCounters counters_;
 };
 
 }  // namespace foldcast::transports
