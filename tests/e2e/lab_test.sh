@@ -17,8 +17,8 @@ fail() {
 up() {
   local said
   if ! said=$(foldcast lab up --name "$lab" "$@" 2>&1); then
-    # A machine that allows no namespaces is a reason to skip; anything else is a failure.
-    if [[ $said == *permi* || $said == *namespace* || $said == *"not found"* ]]; then
+    # A kernel that allows no namespaces or lacks a part is a reason to skip; anything else is a failure.
+    if [[ $said == *"cannot make network namespaces"* || $said == *"the kernel needs"* ]]; then
       echo "SKIPPED: $said"
       exit 77
     fi
@@ -26,26 +26,26 @@ up() {
   fi
 }
 
-run() { foldcast lab run --name "$lab" -t 120 -- "$@"; }
+run() { foldcast lab run --name "$lab" -t 60 -- "$@"; }
 
-# All records must be right; those asked to be offloaded must have been, with the number of nodes the lab has.
+# All records must be right, every second one offloaded as asked, over the number of nodes the lab has.
 check_json() {
   python3 - "$work/r.json" "$@" <<'PY'
 import json, sys
 records = json.load(open(sys.argv[1]))
-nodes, offloaded = int(sys.argv[2]), sys.argv[3] == "offloaded"
+nodes = int(sys.argv[2])
 assert records, "no records"
 wrong = [r for r in records if r["wrong"] != 0]
 assert not wrong, f"wrong results: {wrong}"
 assert all(r["nnodes"] == nodes for r in records), "nodes"
-paths = {r["path"] for r in records}
-assert ("offload" in paths) == offloaded, f"paths {paths}"
-assert "host" in paths, f"paths {paths}"
-big = [r for r in records if r["bytes"] >= 1 << 20]
+paths = [r["path"] for r in records]
+assert paths == ["offload", "host"] * (len(records) // 2), f"paths {paths}"
+big = [r for r in records if r["bytes"] >= 1 << 16]
+assert big, "no record is large enough to tell the algorithms apart"
 for r in big:
     bound = r["bytes"] if r["path"] == "offload" else 2 * (nodes - 1) / nodes * r["bytes"]
     # Not a speed test: the bytes say which algorithm ran.
-    assert bound * 0.98 < r["wire_tx_bytes"] < bound * 1.25 + 65536, f"bytes on the wire: {r}"
+    assert bound * 0.98 < r["wire_tx_bytes"] < bound * 1.25 + 16384, f"bytes on the wire: {r}"
 PY
 }
 
@@ -58,24 +58,24 @@ case $scenario in
   both_paths)
     up --nodes 8 --racks 2 --rate 200mbit
     measure -b 8 -e 1M -f 32 -d float32
-    check_json 8 offloaded || fail "records"
+    check_json 8 || fail "records"
     measure -b 64K -e 64K -d bfloat16 -o avg
-    check_json 8 offloaded || fail "bfloat16"
+    check_json 8 || fail "bfloat16"
     ;;
   ranks_per_node)
     up --nodes 4 --racks 2 --rate 200mbit --ranks-per-node 2
     measure -b 4 -e 1M -f 64 -d int32 -o max
-    check_json 4 offloaded || fail "records"
+    check_json 4 || fail "records"
     ;;
   odd_nodes)
     up --nodes 5 --racks 2 --rate 200mbit
     measure -b 20 -e 1300K -f 64 -d float64
-    check_json 5 offloaded || fail "records"
+    check_json 5 || fail "records"
     ;;
   rack_only)
     up --nodes 4 --racks 2 --rate 200mbit --aggregators rack
     measure -b 1K -e 1M -f 32
-    check_json 4 offloaded || fail "records"
+    check_json 4 || fail "records"
     ;;
   explain)
     up --nodes 2 --racks 2 --rate 200mbit
@@ -116,8 +116,13 @@ case $scenario in
     code=$?
     took=$((($(date +%s%N) - begin) / 1000000))
     [[ $code -ne 0 ]] || fail "the job succeeded"
-    [[ $took -lt 4000 ]] || fail "ended only after $took ms"
-    grep -q "rank 2" "$work/errors" || fail "nobody names rank 2: $(cat "$work/errors")"
+    # By then the lab has not signalled anybody: it is the library that ended them.
+    [[ $took -lt 2000 ]] || fail "ended only after $took ms"
+    logs=$(sed -n 's/.*the output of all ranks is in //p' "$work/errors")
+    for rank in 0 1 3; do
+      grep -q "^foldcast perf: .*rank 2" "$logs/rank$rank.err" ||
+        fail "rank $rank does not name rank 2: $(cat "$logs/rank$rank.err")"
+    done
     ;;
   *) fail "unknown scenario $scenario" ;;
 esac

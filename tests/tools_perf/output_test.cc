@@ -8,10 +8,10 @@
 #include <set>
 #include <sstream>
 
-#include "tools/foldcast/perf_file.h"
 #include "tools/foldcast/perf_gnuplot.h"
 #include "tools/foldcast/perf_json.h"
 #include "tools/foldcast/perf_plot.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {

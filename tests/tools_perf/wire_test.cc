@@ -18,11 +18,16 @@ constexpr const char* kNetDev =
     "  eth1:11 2 0 0 0 0 0 0 13 3 0 0 0 0 0 0\n";
 
 TEST(Wire, SumsEveryInterfaceButTheLoopback) {
-  auto bytes = parse_net_dev(kNetDev);
+  auto file = std::filesystem::temp_directory_path() / ("foldcast-net-" + std::to_string(::getpid()));
+  std::ofstream(file) << kNetDev;
+  auto bytes = read_wire({.net_dev = file, .infiniband = "/nonexistent"});
+  std::ofstream(file) << "  eth0: 1 2 3\n";
+  auto short_line = read_wire({.net_dev = file, .infiniband = "/nonexistent"});
+  std::filesystem::remove(file);
   ASSERT_TRUE(bytes.ok());
   EXPECT_EQ(bytes->rx, 5000000011);
   EXPECT_EQ(bytes->tx, 20);
-  EXPECT_FALSE(parse_net_dev("  eth0: 1 2 3\n").ok());
+  EXPECT_FALSE(short_line.ok());
 }
 
 TEST(Wire, AddsRdmaPortsInUnitsOfFourBytes) {

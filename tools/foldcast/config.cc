@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,16 +28,10 @@ std::string_view source_name(ConfigSource source) {
   }
 }
 
-std::string variable_of(std::string_view key) {
-  std::string name = "FOLDCAST_";
-  for (char c : key) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
-}
-
-/// Keys do not belong on screens, in logs and in bug reports.
-std::string shown_value(const Config& config, std::string_view key) {
-  std::string value(config.text(key));
-  return key == "job_key" && !value.empty() ? "(set, not shown)" : value;
+/// What the launcher or the user has set; empty: nothing.
+std::string from_environment(const ConfigEntry& entry) {
+  const char* value = std::getenv(variable_of(entry.key).c_str());
+  return value != nullptr ? value : "";
 }
 
 /// `text` in lines of at most kWidth, each indented.
@@ -67,7 +61,12 @@ std::string as_text(const Config& config) {
     ConfigSource source = config.source(entry.key);
     std::string origin(source_name(source));
     if (source != ConfigSource::kDefault) origin += fmt::format("; default: {}", or_empty(entry.default_value));
-    text += fmt::format("{} = {}  ({})\n", variable_of(entry.key), or_empty(shown_value(config, entry.key)), origin);
+    text += fmt::format("{} = {}  ({})\n", variable_of(entry.key), or_empty(config.text(entry.key)), origin);
+    text += wrapped(entry.documentation, "    ");
+  }
+  text += "\n# What only the environment can say.\n\n";
+  for (const ConfigEntry& entry : Config::launch_entries()) {
+    text += fmt::format("{} = {}\n", variable_of(entry.key), or_empty(from_environment(entry)));
     text += wrapped(entry.documentation, "    ");
   }
   return text;
@@ -79,10 +78,16 @@ std::string as_json(const Config& config) {
   for (const ConfigEntry& entry : Config::entries()) {
     json["settings"].push_back({{"key", entry.key},
                                 {"variable", variable_of(entry.key)},
-                                {"value", shown_value(config, entry.key)},
+                                {"value", config.text(entry.key)},
                                 {"default", entry.default_value},
                                 {"source", source_name(config.source(entry.key))},
                                 {"documentation", entry.documentation}});
+  }
+  json["launch"] = nlohmann::ordered_json::array();
+  for (const ConfigEntry& entry : Config::launch_entries()) {
+    json["launch"].push_back({{"variable", variable_of(entry.key)},
+                              {"value", from_environment(entry)},
+                              {"documentation", entry.documentation}});
   }
   json["warnings"] = config.warnings();
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

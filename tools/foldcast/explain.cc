@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tools/foldcast/commands.h"
@@ -14,13 +14,6 @@
 
 namespace foldcast::tools {
 namespace {
-
-/// FNV-1a: enough to tell texts apart.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
 
 struct Question {
   std::uint64_t bytes;
@@ -53,7 +46,7 @@ int explain(const PerfOptions& options) {
       fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n");
       std::fflush(stdout);
     }
-    if (job.is_equal_everywhere(hash_of(text))) continue;
+    if (job.are_equal_everywhere(std::as_bytes(std::span(text)))) continue;
     fmt::print(
         stderr,
         "foldcast explain: the ranks explain {} bytes {} {} differently (this is rank {}); their settings differ: "
@@ -89,6 +82,7 @@ void add_explain(CLI::App& app) {
       code = explain(*options);
     } catch (const std::exception& error) {
       fmt::print(stderr, "foldcast explain: {}\n", error.what());
+      code = exit_code_of(error);
     }
     finish(code);
   });

@@ -2,20 +2,18 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <hwloc.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "core/api/foldcast.h"
+#include "core/base/config.h"
 #include "core/base/status.h"
 #include "core/bootstrap/launcher.h"
+#include "hierarchy/topology.h"
 #include "kernels/reducer.h"
 
 namespace foldcast::tools {
@@ -25,17 +23,6 @@ struct CloseLibrary {
   void operator()(void* library) const { ::dlclose(library); }
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
-
-std::string sanitizers() {
-  std::vector<std::string_view> names;
-#if defined(__SANITIZE_ADDRESS__)
-  names.push_back("address");
-#endif
-#if defined(__SANITIZE_THREAD__)
-  names.push_back("thread");
-#endif
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
 
 std::string compiler() {
 #if defined(__clang__)
@@ -87,14 +74,20 @@ Facts build_facts() {
   return {{"version", foldcast_version()},
           {"compiler", compiler()},
           {"build", assertions()},
-          {"sanitizers", sanitizers()},
+          {"sanitizers", *FOLDCAST_SANITIZE ? FOLDCAST_SANITIZE : "none"},
           {"CPU kernels", std::string(kernels::cpu_target())}};
 }
 
 Facts machine_facts() {
-  std::array<char, 256> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
-  Facts facts = {{"host", host.data()}};
+  Facts facts;
+  Result<Config> config = Config::from_environment();
+  Result<hierarchy::HostIdentity> host = hierarchy::this_host(config.ok() ? config->hostname : "");
+  if (host.ok()) {
+    facts.emplace_back("host", host->hostname);
+    facts.emplace_back("this process", fmt::format("may run on {} cores", host->cores));
+  } else {
+    facts.emplace_back("host", "unavailable: " + host.status().message());
+  }
   hwloc_topology_t topology = nullptr;
   if (hwloc_topology_init(&topology) != 0) return facts;
   std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)> owner(topology, hwloc_topology_destroy);
@@ -110,11 +103,6 @@ Facts machine_facts() {
                      fmt::format("{} packages, {} cores, {} hardware threads, {} NUMA nodes",
                                  count_objects(topology, HWLOC_OBJ_PACKAGE), count_objects(topology, HWLOC_OBJ_CORE),
                                  count_objects(topology, HWLOC_OBJ_PU), count_objects(topology, HWLOC_OBJ_NUMANODE)));
-  std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> allowed(hwloc_bitmap_alloc(), hwloc_bitmap_free);
-  if (allowed != nullptr && hwloc_get_cpubind(topology, allowed.get(), HWLOC_CPUBIND_PROCESS) == 0) {
-    facts.emplace_back("this process",
-                       fmt::format("may run on {} hardware threads", hwloc_bitmap_weight(allowed.get())));
-  }
   facts.emplace_back(
       "memory",
       fmt::format("{:.1f} GiB", static_cast<double>(hwloc_get_root_obj(topology)->total_memory) / (1u << 30)));

@@ -4,36 +4,23 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <sstream>
 
 #include "core/base/deadline.h"
 #include "core/base/unique_fd.h"
+#include "tools/system/file.h"
+#include "tools/system/program.h"
 
 namespace foldcast::tools {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);
-
-/// In memory instead of pipes: neither side can block on the other, and a gnuplot that dies early raises no signal.
-Result<UniqueFd> memory_file(std::string_view name, std::string_view text) {
-  UniqueFd fd(::memfd_create(std::string(name).c_str(), MFD_CLOEXEC));
-  if (!fd) return system_error("memfd_create for gnuplot", errno);
-  while (!text.empty()) {
-    ssize_t written = ::write(fd.get(), text.data(), text.size());
-    if (written < 0) return system_error("write for gnuplot", errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::lseek(fd.get(), 0, SEEK_SET) != 0) return system_error("lseek for gnuplot", errno);
-  return fd;
-}
 
 std::string first_words(int fd) {
   char text[2048];
@@ -72,18 +59,8 @@ Result<int> wait_for(pid_t pid) {
 
 }  // namespace
 
-std::string find_gnuplot() {
-  const char* path = std::getenv("PATH");
-  std::stringstream directories(path != nullptr ? path : "");
-  for (std::string directory; std::getline(directories, directory, ':');) {
-    std::string program = (directory.empty() ? "." : directory) + "/gnuplot";
-    if (::access(program.c_str(), X_OK) == 0) return program;
-  }
-  return {};
-}
-
 Status run_gnuplot(std::string_view script, int output) {
-  std::string program = find_gnuplot();
+  std::string program = find_program("gnuplot");
   if (program.empty()) return unavailable("gnuplot is not in PATH");
   FOLDCAST_ASSIGN(UniqueFd input, memory_file("foldcast-plot", script));
   FOLDCAST_ASSIGN(UniqueFd complaints, memory_file("foldcast-plot-errors", ""));

@@ -1,14 +1,10 @@
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "core/base/status.h"
 
 namespace foldcast::tools {
-
-/// The program in PATH, or "".
-std::string find_gnuplot();
 
 /// Runs it over `script` with its standard output on `output`. Blocks at most 30 s, then kills it (kTimeout). Its first
 /// line of complaint, if it makes one, is the error.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +18,9 @@ struct RankPlace {
   int pid = 0;
   std::string host;
 };
+
+/// The exit code of a command that ended with `error`: 2 for the user's mistake (a plan that does not exist), else 1.
+int exit_code_of(const std::exception& error);
 
 /// The job under measurement and what its ranks must agree on. Every method is collective and throws api::Error; after
 /// that the job is broken and the process should end at once. One thread.
@@ -40,8 +45,8 @@ class PerfJob {
   void agree(std::span<std::int64_t> values, foldcast_op_t op);
   double agree_max(double value);
   std::int64_t agree_sum(std::int64_t value);
-  /// Whether `value` is the same on all ranks.
-  bool is_equal_everywhere(std::uint64_t value);
+  /// Whether the bytes are the same on all ranks, as far as a 64-bit fingerprint can tell.
+  bool are_equal_everywhere(std::span<const std::byte> bytes);
   /// Rank 0's value.
   std::uint64_t share(std::uint64_t value);
 

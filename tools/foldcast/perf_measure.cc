@@ -9,14 +9,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <stdexcept>
-
-#include "tools/foldcast/perf_reference.h"
 
 namespace foldcast::tools {
 namespace {
 
 constexpr std::size_t kAlignment = 4096;
+/// Every byte of a result before it is written.
+constexpr int kNoResult = 0xa5;
 /// Warming up for longer than this warms nothing more.
 constexpr double kWarmupShare = 0.5;
 
@@ -34,18 +35,6 @@ foldcast_datatype_t abi(Datatype dtype) { return static_cast<foldcast_datatype_t
 foldcast_op_t abi(ReduceOp op) { return static_cast<foldcast_op_t>(op); }
 
 std::size_t count_of(const PerfCase& one) { return one.bytes / size_of(one.dtype); }
-
-/// A fingerprint of a buffer: differs with near certainty when one bit does.
-std::uint64_t fingerprint(const std::byte* data, std::size_t bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325u ^ bytes;
-  for (std::size_t i = 0; i < bytes; i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, data + i, std::min<std::size_t>(8, bytes - i));
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
 
 /// How many calls of `each_us` fit in `left_us`, at most `most`.
 std::uint64_t fitting(double left_us, double each_us, std::uint64_t most) {
@@ -80,26 +69,25 @@ void PerfMeasurement::call(const PerfCase& one, bool in_place) {
                          abi(one.dtype), abi(one.op));
 }
 
-std::int64_t PerfMeasurement::check(const PerfCase& one, const foldcast_plan_info_t& plan) {
-  return check_once(one, plan, false) + check_once(one, plan, true);
+Reference PerfMeasurement::fresh_data(const PerfCase& one) {
+  return Reference({one.dtype, one.op, job_.size(), job_.rank(), ++seed_}, count_of(one));
 }
 
-std::int64_t PerfMeasurement::check_once(const PerfCase& one, const foldcast_plan_info_t& plan, bool in_place) {
-  Reference reference({one.dtype, one.op, job_.size(), job_.rank(), ++seed_}, count_of(one));
-  if (in_place) {
-    reference.fill(recv_.bytes.get());
-  } else {
-    reference.fill(send_.bytes.get());
-    std::memset(recv_.bytes.get(), 0xa5, one.bytes);  // what is not written is wrong
-  }
+std::int64_t PerfMeasurement::check(const PerfCase& one, const foldcast_plan_info_t& plan, bool in_place) {
+  Reference reference = fresh_data(one);
+  reference.fill(in_place ? recv_.bytes.get() : send_.bytes.get());
+  if (!in_place) std::memset(recv_.bytes.get(), kNoResult, one.bytes);
   use(one);
   call(one, in_place);
+  return judge(one, reference, fmt::format("{}, plan {}", in_place ? "in place" : "out of place", plan.name));
+}
+
+std::int64_t PerfMeasurement::judge(const PerfCase& one, const Reference& reference, const std::string& how) {
   Wrong wrong = reference.check(recv_.bytes.get());
-  bool equal = job_.is_equal_everywhere(fingerprint(recv_.bytes.get(), one.bytes));
+  bool equal = job_.are_equal_everywhere({recv_.bytes.get(), one.bytes});
   auto elements = static_cast<std::int64_t>(wrong.elements);
-  std::string what =
-      fmt::format("{} bytes {} {} {}, path {}, plan {}", one.bytes, to_string(one.dtype), to_string(one.op),
-                  in_place ? "in place" : "out of place", to_string(one.path), plan.name);
+  std::string what = fmt::format("{} bytes {} {}, path {}, {}", one.bytes, to_string(one.dtype), to_string(one.op),
+                                 to_string(one.path), how);
   if (elements > 0) {
     fmt::print(stderr, "foldcast perf: rank {}: {} of {} elements wrong ({}); first {}\n", job_.rank(), elements,
                count_of(one), what, wrong.first);
@@ -149,11 +137,8 @@ void PerfMeasurement::run_batch(const PerfCase& one, std::uint64_t iterations, B
 }
 
 PerfMeasurement::Batches PerfMeasurement::time(const PerfCase& one) {
-  // Zeros stay zeros under every op: in place, anything else would grow to infinity from call to call.
-  std::memset(options_.in_place ? recv_.bytes.get() : send_.bytes.get(), 0, one.bytes);
   warm_up(one);
   Batches batches;
-  batches.times_us.reserve(options_.iterations);
   std::uint64_t least = std::min(options_.iterations, kLeastIterations);
   double start = now_us();
   run_batch(one, least, batches);
@@ -178,21 +163,27 @@ PerfRecord PerfMeasurement::measure(const PerfCase& one, const std::function<voi
   record.in_place = options_.in_place;
   if (options_.check) {
     says("checking");
-    record.wrong = check(one, plan);
+    record.wrong = check(one, plan, false) + check(one, plan, true);
   }
   says("timing");
+  // Zeros stay zeros under every op: in place, anything else would grow to infinity from call to call.
+  std::optional<Reference> data;
+  if (!options_.in_place) data = fresh_data(one);
+  if (data) data->fill(send_.bytes.get());
+  std::memset(recv_.bytes.get(), data ? kNoResult : 0, one.bytes);
   Batches batches = time(one);
+  if (data && record.wrong) *record.wrong += judge(one, *data, "the last timed call");
   // Asked again: what was planned before the first call may have been lost with a tree since.
   plan = plan_of(one);
   record.ran = plan.path == FOLDCAST_PATH_OFFLOAD ? PerfPath::kOffload : PerfPath::kHost;
   record.plan = plan.name;
-  record.iterations = batches.times_us.size();
   agree_on_times(batches.times_us);
   record.time_us = summarize(batches.times_us);
+  auto calls = static_cast<std::int64_t>(batches.times_us.size());
   std::array<std::int64_t, 2> wire = {batches.wire.tx, batches.wire.rx};
   job_.agree(wire, FOLDCAST_MAX);
-  record.wire_tx_bytes = wire[0] / static_cast<std::int64_t>(record.iterations);
-  record.wire_rx_bytes = wire[1] / static_cast<std::int64_t>(record.iterations);
+  record.wire_tx_bytes = wire[0] / calls;
+  record.wire_rx_bytes = wire[1] / calls;
   return record;
 }
 

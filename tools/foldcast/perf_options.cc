@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <sstream>
+
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {
@@ -140,24 +141,23 @@ Result<std::vector<PerfSize>> sizes_of(const Sweep& sweep) {
   return sizes;
 }
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return unavailable(fmt::format("--sizes-from {}: {}; give a readable file with one size in bytes a line", path,
-                                   errno != 0 ? std::strerror(errno) : "cannot be read or is empty"));
-  }
-  return text.str();
+Result<std::string> read_workload(const std::string& path) {
+  std::optional<std::string> text = read_file(path);
+  if (text) return *std::move(text);
+  return unavailable(fmt::format("--sizes-from {}: {}; give a readable file with one size in bytes a line", path,
+                                 std::strerror(errno)));
 }
 
-Status check_plan(const PerfOptions& options) {
+/// `flags` says where the plan and the paths were asked for.
+Status check_plan(const PerfOptions& options, const PerfFlags& flags) {
   if (options.plan.empty()) return ok_status();
   for (PerfPath path : options.paths) {
     if (plan_applies(options.plan, path)) return ok_status();
   }
   bool tree = plan_applies(options.plan, PerfPath::kOffload);
-  return invalid_argument(fmt::format("--plan {} is a plan of the {} path, which --path does not ask for: add it",
-                                      options.plan, tree ? "offload" : "host"));
+  return invalid_argument(fmt::format("{} {} is a plan of the {} path, which {} {} does not ask for: add it",
+                                      flags.plan_source, options.plan, tree ? "offload" : "host", flags.paths_source,
+                                      flags.paths));
 }
 
 }  // namespace
@@ -174,27 +174,10 @@ bool plan_applies(std::string_view plan, PerfPath path) {
 }
 
 Result<std::uint64_t> parse_size(std::string_view flag, std::string_view text) {
-  Status bad =
-      invalid_argument(fmt::format("{} {}: give a size of at least 0 bytes, such as 4096, 64K, 16M or 2G", flag, text));
-  std::string_view digits = text;
-  std::uint64_t unit = 1;
-  if (!digits.empty()) {
-    constexpr std::string_view suffixes = "KMGkmg";
-    if (auto at = suffixes.find(digits.back()); at != std::string_view::npos) {
-      unit = std::uint64_t{1} << (10 * (at % 3 + 1));
-      digits.remove_suffix(1);
-    }
-  }
-  if (digits.empty() || !(digits[0] >= '0' && digits[0] <= '9')) return bad;
-  double value = 0;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed);
-  if (error != std::errc() || end != digits.data() + digits.size()) return bad;
-  double bytes = value * static_cast<double>(unit);
-  if (bytes != std::floor(bytes)) return bad;
-  if (bytes > static_cast<double>(kMaxBytes)) {
-    return invalid_argument(fmt::format("{} {}: more than 1 PiB; give less", flag, text));
-  }
-  return static_cast<std::uint64_t>(bytes);
+  Result<std::uint64_t> bytes = foldcast::parse_size(text);
+  if (!bytes.ok()) return bytes.status().with_context(fmt::format("{} {}", flag, text));
+  if (*bytes > kMaxBytes) return invalid_argument(fmt::format("{} {}: more than 1 PiB; give less", flag, text));
+  return bytes;
 }
 
 Result<std::vector<PerfSize>> parse_workload(std::string_view name, std::string_view text) {
@@ -238,8 +221,13 @@ std::vector<PerfSize> whole_elements(const std::vector<PerfSize>& sizes, Datatyp
 }
 
 PerfFlags with_settings(PerfFlags flags, const Config& config) {
-  if (flags.paths.empty()) flags.paths = config.path;
-  if (flags.plan.empty()) flags.plan = config.plan;
+  auto take = [&](std::string_view key, std::string& value, std::string& source) {
+    if (!value.empty()) return;
+    value = config.text(key);
+    source = config.source(key) == ConfigSource::kFile ? fmt::format("{} in foldcast.toml", key) : variable_of(key);
+  };
+  take("path", flags.paths, flags.paths_source);
+  take("plan", flags.plan, flags.plan_source);
   return flags;
 }
 
@@ -254,7 +242,7 @@ Result<PerfOptions> validate(const PerfFlags& flags) {
     options.size_rule = sweep.step != 0 ? fmt::format("{} to {} bytes, +{}", sweep.first, sweep.last, sweep.step)
                                         : fmt::format("{} to {} bytes, x{}", sweep.first, sweep.last, sweep.factor);
   } else {
-    FOLDCAST_ASSIGN(std::string text, read_file(flags.sizes_from));
+    FOLDCAST_ASSIGN(std::string text, read_workload(flags.sizes_from));
     FOLDCAST_ASSIGN(options.sizes, parse_workload(flags.sizes_from, text));
     options.size_rule = fmt::format("{} of {}", options.sizes.size(), flags.sizes_from);
   }
@@ -278,7 +266,7 @@ Result<PerfOptions> validate(const PerfFlags& flags) {
   options.sizes_from = flags.sizes_from;
   options.json = flags.json;
   options.plot = flags.plot;
-  FOLDCAST_RETURN_IF_ERROR(check_plan(options));
+  FOLDCAST_RETURN_IF_ERROR(check_plan(options, flags));
   return options;
 }
 

@@ -31,8 +31,10 @@ struct PerfFlags {
   std::string check = "1";
   std::string blocking = "0";
   std::string across = "1";
-  std::string paths;  ///< empty: FOLDCAST_PATH
-  std::string plan;   ///< empty: FOLDCAST_PLAN
+  std::string paths;                    ///< empty: FOLDCAST_PATH
+  std::string plan;                     ///< empty: FOLDCAST_PLAN
+  std::string paths_source = "--path";  ///< what the two above were given with, for errors
+  std::string plan_source = "--plan";
   std::string sizes_from;
   std::string json;
   std::string plot;
@@ -75,7 +77,7 @@ PerfFlags with_settings(PerfFlags flags, const Config& config);
 /// kInvalidArgument or kUnavailable with one line that names the flag, its value and what is expected.
 Result<PerfOptions> validate(const PerfFlags& flags);
 
-/// "4096", "64K", "1.5M", "2G": bytes, K = 1024. `flag` names it in errors.
+/// As foldcast::parse_size, at most 1 PiB. `flag` names it in errors.
 Result<std::uint64_t> parse_size(std::string_view flag, std::string_view text);
 
 /// One size a line, text from '#' on ignored; equal sizes become one with their number, in order of first appearance.

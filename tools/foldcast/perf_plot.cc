@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "tools/foldcast/perf_file.h"
 #include "tools/foldcast/perf_gnuplot.h"
+#include "tools/system/file.h"
+#include "tools/system/program.h"
 
 namespace foldcast::tools {
 namespace {
@@ -29,6 +30,13 @@ bool same_series(const PerfRecord& a, const PerfRecord& b) {
   return a.asked == b.asked && a.dtype == b.dtype && a.op == b.op;
 }
 
+/// Whether all are of one datatype and op, so that titles need not tell them apart.
+bool have_one_shape(std::span<const PerfRecord> records) {
+  return std::all_of(records.begin(), records.end(), [&](const PerfRecord& record) {
+    return record.dtype == records.front().dtype && record.op == records.front().op;
+  });
+}
+
 std::vector<Series> series_of(std::span<const PerfRecord> records) {
   std::vector<Series> list;
   for (const PerfRecord& record : records) {
@@ -38,9 +46,7 @@ std::vector<Series> series_of(std::span<const PerfRecord> records) {
     if (same == list.end()) same = list.insert(list.end(), Series{});
     same->records.push_back(record);
   }
-  bool one_shape = std::all_of(records.begin(), records.end(), [&](const PerfRecord& record) {
-    return record.dtype == records.front().dtype && record.op == records.front().op;
-  });
+  bool one_shape = have_one_shape(records);
   for (Series& series : list) {
     const PerfRecord& first = series.records.front();
     series.title = std::string(to_string(first.asked));
@@ -137,12 +143,10 @@ std::string wire_panel(const std::vector<Series>& list) {
 
 std::string title_of(std::span<const PerfRecord> records) {
   const PerfRecord& first = records.front();
-  bool one_shape = std::all_of(records.begin(), records.end(), [&](const PerfRecord& record) {
-    return record.dtype == first.dtype && record.op == first.op;
-  });
-  return fmt::format("all\\\\_reduce{} over {} rank{} on {} node{}",
-                     one_shape ? fmt::format(", {} {},", to_string(first.dtype), to_string(first.op)) : "",
-                     first.nranks, first.nranks == 1 ? "" : "s", first.nnodes, first.nnodes == 1 ? "" : "s");
+  return fmt::format(
+      "all\\\\_reduce{} over {} rank{} on {} node{}",
+      have_one_shape(records) ? fmt::format(", {} {},", to_string(first.dtype), to_string(first.op)) : "", first.nranks,
+      first.nranks == 1 ? "" : "s", first.nnodes, first.nnodes == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -172,7 +176,7 @@ std::string plot_script(std::span<const PerfRecord> records) {
 }
 
 Status check_gnuplot() {
-  if (find_gnuplot().empty()) {
+  if (find_program("gnuplot").empty()) {
     return unavailable(
         "--plot needs gnuplot, which is not in PATH: install it (Debian: gnuplot-nox) or leave --plot out");
   }

@@ -25,7 +25,6 @@ struct PerfRecord {
   PerfPath ran = PerfPath::kHost;  ///< kOffload or kHost
   std::string plan;
   bool in_place = false;  ///< how it was timed; the check does both
-  std::uint64_t iterations = 0;
   Timing time_us;
   std::int64_t wire_tx_bytes = 0;  ///< per call, of the node that sent most
   std::int64_t wire_rx_bytes = 0;

@@ -45,8 +45,7 @@ class Reference {
   /// For buffers of `count` elements.
   Reference(const ReferenceShape& shape, std::size_t count);
 
-  std::size_t count() const { return count_; }
-  /// This rank's contribution; `buffer` has room for count() elements.
+  /// This rank's contribution; `buffer` has room for `count` elements.
   void fill(std::byte* buffer) const;
   /// Compares a result with the reference.
   Wrong check(const std::byte* buffer) const;

@@ -4,28 +4,34 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <random>
 #include <string_view>
 #include <vector>
 
-#include "tools/foldcast/perf_file.h"
 #include "tools/foldcast/perf_job.h"
 #include "tools/foldcast/perf_json.h"
 #include "tools/foldcast/perf_measure.h"
 #include "tools/foldcast/perf_plot.h"
 #include "tools/foldcast/perf_record.h"
 #include "tools/foldcast/perf_report.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {
 
-/// What is being done, on one line of rank 0's terminal that is erased again. Silent where stderr is no terminal.
+/// Whether what goes to stderr ends on a terminal: ours, or that of the launcher which forwards it.
+bool is_on_terminal() {
+  const char* of_launcher = std::getenv("FOLDCAST_TERMINAL");
+  return ::isatty(STDERR_FILENO) == 1 || (of_launcher != nullptr && std::string_view(of_launcher) == "1");
+}
+
+/// What is being done, on one line of rank 0's terminal that is erased again. Silent where there is no terminal.
 class ProgressLine {
  public:
-  ProgressLine(bool on, std::size_t steps) : on_(on && ::isatty(STDERR_FILENO) == 1), steps_(steps) {}
+  ProgressLine(bool on, std::size_t steps) : on_(on && is_on_terminal()), steps_(steps) {}
   ~ProgressLine() { erase(); }
 
   void start_step() { ++step_; }
@@ -175,6 +181,7 @@ int run_perf(const PerfOptions& options, std::FILE* out) {
     fmt::print(stderr, "foldcast perf: not enough memory for two buffers of the largest size; lower -e\n");
   } catch (const std::exception& error) {  // api::Error and what libraries throw
     fmt::print(stderr, "foldcast perf: {}\n", error.what());
+    return exit_code_of(error);
   }
   return 1;
 }

@@ -4,8 +4,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <optional>
 #include <system_error>
+#include <vector>
+
+#include "tools/system/file.h"
+#include "tools/system/net_dev.h"
 
 namespace foldcast::tools {
 namespace {
@@ -34,36 +38,19 @@ WireBytes read_rdma_ports(const std::string& root) {
 
 }  // namespace
 
-Result<WireBytes> parse_net_dev(std::string_view text) {
-  WireBytes sum;
-  std::stringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
-    auto colon = line.rfind(':');
-    if (colon == std::string::npos) continue;  // the two lines of headings
-    auto first = line.find_first_not_of(' ');
-    std::string name = line.substr(first, colon - first);
-    if (name == "lo") continue;
-    // Eight received counters, of which bytes is the first, then the sent ones.
-    std::stringstream numbers(line.substr(colon + 1));
-    std::int64_t values[9];
-    for (std::int64_t& value : values) {
-      if (!(numbers >> value)) return unavailable(fmt::format("the counters of interface {} cannot be read", name));
-    }
-    sum.rx += values[0];
-    sum.tx += values[8];
-  }
-  return sum;
-}
-
 Result<WireBytes> read_wire(const WireSource& source) {
-  std::ifstream file(source.net_dev);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  std::optional<std::string> text = read_file(source.net_dev);
+  if (!text) {
     return unavailable(fmt::format("{} cannot be read, so bytes on the wire are unknown; mount /proc", source.net_dev));
   }
-  FOLDCAST_ASSIGN(WireBytes bytes, parse_net_dev(text.str()));
-  WireBytes rdma = read_rdma_ports(source.infiniband);
-  return WireBytes{bytes.tx + rdma.tx, bytes.rx + rdma.rx};
+  FOLDCAST_ASSIGN(std::vector<InterfaceBytes> interfaces, parse_net_dev(*text));
+  WireBytes bytes = read_rdma_ports(source.infiniband);
+  for (const InterfaceBytes& one : interfaces) {
+    if (one.name == "lo") continue;
+    bytes.tx += one.tx;
+    bytes.rx += one.rx;
+  }
+  return bytes;
 }
 
 }  // namespace foldcast::tools

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "core/base/status.h"
 
@@ -25,8 +24,5 @@ struct WireSource {
 /// interfaces. Interfaces stacked on others (bonds, bridges, VLANs) count again what the ones below them count.
 /// kUnavailable when the interfaces' counters cannot be read.
 Result<WireBytes> read_wire(const WireSource& source = {});
-
-/// The first part of read_wire: the text of net_dev.
-Result<WireBytes> parse_net_dev(std::string_view text);
 
 }  // namespace foldcast::tools

@@ -4,7 +4,7 @@
 #include "fmt/format.h"
 #include "tools/foldcast/commands.h"
 #include "tools/lab/job.h"
-#include "tools/lab/lab.h"
+#include "tools/system/program.h"
 
 namespace foldcast::tools {
 namespace {
@@ -38,10 +38,12 @@ Result<int> run_ranks(int size, const std::vector<std::string>& command, double 
   FOLDCAST_ASSIGN(std::uint16_t port, free_port());
   std::vector<JobProcess> processes;
   for (int rank = 0; rank < size; ++rank) {
-    std::vector<std::string> changes = {fmt::format("FOLDCAST_RANK={}", rank), fmt::format("FOLDCAST_SIZE={}", size),
+    std::vector<std::string> changes = {fmt::format("FOLDCAST_RANK={}", rank),
+                                        fmt::format("FOLDCAST_SIZE={}", size),
                                         fmt::format("FOLDCAST_LOCAL_RANK={}", rank),
                                         fmt::format("FOLDCAST_STORE=127.0.0.1:{}", port),
-                                        path_with_program_directory()};
+                                        path_with_program_directory(),
+                                        terminal_variable(size > 1)};
     JobProcess process;
     process.name = fmt::format("rank {}", rank);
     process.command = command;

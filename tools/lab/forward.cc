@@ -6,9 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "tools/lab/process.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
+namespace {
+
+/// With this a terminal's line is empty again (ECMA-48: carriage return, erase in line).
+constexpr std::string_view kErasure = "\r\033[K";
+
+}  // namespace
 
 void Sink::append(std::string_view text) {
   if (!broken_) pending_.append(text);
@@ -45,6 +51,14 @@ void Forwarder::pass(std::string_view bytes) {
     return;
   }
   while (!bytes.empty()) {
+    redrawn_ |= line_.empty() && bytes.front() == '\r';
+    if (redrawn_) {
+      auto end = std::min(bytes.find('\n'), bytes.size() - 1) + 1;
+      route_.sink->append(bytes.substr(0, end));
+      redrawn_ = !bytes.substr(0, end).ends_with('\n') && !bytes.substr(0, end).ends_with(kErasure);
+      bytes.remove_prefix(end);
+      continue;
+    }
     auto newline = bytes.find('\n');
     line_.append(bytes.substr(0, newline));
     bytes.remove_prefix(newline == std::string_view::npos ? bytes.size() : newline + 1);

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/base/unique_fd.h"
 
@@ -35,7 +36,7 @@ class Sink {
 class Forwarder {
  public:
   struct Route {
-    std::string prefix;    ///< empty: bytes pass through as they come; else whole lines
+    std::string prefix;    ///< empty: bytes pass through as they come; else whole lines, save those redrawn in place
     Sink* sink = nullptr;  ///< null: only the file
     UniqueFd file;         ///< copy of everything; none: only the sink
   };
@@ -60,6 +61,7 @@ class Forwarder {
   UniqueFd source_;
   Route route_;
   std::string line_;
+  bool redrawn_ = false;  ///< in a line that began with a carriage return: it has no end yet, so it passes as it comes
 };
 
 }  // namespace foldcast::tools

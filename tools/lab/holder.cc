@@ -11,6 +11,7 @@
 
 #include "fmt/format.h"
 #include "tools/lab/network.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,11 +18,17 @@
 #include "tools/lab/forward.h"
 #include "tools/lab/guardian.h"
 #include "tools/lab/job_signals.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {
 
 constexpr int kTimeLimitCode = 124;
+/// After a first failure the others have this long to notice and report it by themselves, then SIGTERM: more than the
+/// default of FOLDCAST_TIMEOUT, by which the last of them notices.
+constexpr auto kNoticeTime = std::chrono::milliseconds(6000);
+/// From SIGTERM to SIGKILL.
+constexpr auto kTerminationTime = std::chrono::milliseconds(2000);
 /// After everything is dead: for the last bytes in the pipes, and for a process the kernel cannot end (state D).
 constexpr auto kDrainTime = std::chrono::milliseconds(500);
 constexpr auto kUnkillableTime = std::chrono::milliseconds(5000);
@@ -182,7 +187,7 @@ void Job::advance() {
   if (standard_output_.broken() && phase_ == Phase::kRunning) {
     outcome_.exit_code = 128 + SIGPIPE;
     signal_all(SIGTERM);
-    enter(Phase::kTerminating, options_.termination_time);
+    enter(Phase::kTerminating, kTerminationTime);
     return;
   }
   if (!next_ || !next_->passed()) return;
@@ -195,7 +200,7 @@ void Job::advance() {
       [[fallthrough]];
     case Phase::kNoticing:
       signal_all(SIGTERM);
-      enter(Phase::kTerminating, options_.termination_time);
+      enter(Phase::kTerminating, kTerminationTime);
       return;
     case Phase::kTerminating:
       signal_all(SIGKILL);
@@ -238,7 +243,7 @@ void Job::interrupted(int signal) {
   if (outcome_.exit_code == 0) outcome_.exit_code = 128 + signal;
   say(fmt::format("{}; ending {} process{}", ::strsignal(signal), running_, running_ == 1 ? "" : "es"));
   signal_all(SIGTERM);
-  enter(Phase::kTerminating, options_.termination_time);
+  enter(Phase::kTerminating, kTerminationTime);
 }
 
 void Job::reap() {
@@ -268,7 +273,7 @@ void Job::process_ended(std::size_t index, int wait_status) {
   outcome_.exit_code = exit_code_of(wait_status);
   outcome_.failed = index;
   say(processes_[index].name + " " + describe_exit(wait_status) + (running_ > 0 ? "; ending the others" : ""));
-  enter(Phase::kNoticing, options_.notice_time);
+  enter(Phase::kNoticing, kNoticeTime);
 }
 
 void Job::signal_all(int signal) {
@@ -312,6 +317,10 @@ Result<JobOutcome> run_job(const std::vector<JobProcess>& processes, const JobOp
   }
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   return outcome;
+}
+
+std::string terminal_variable(bool forwarded) {
+  return forwarded && ::isatty(STDERR_FILENO) ? "FOLDCAST_TERMINAL=1" : "FOLDCAST_TERMINAL=";
 }
 
 Result<std::uint16_t> free_port() {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,6 @@ struct JobProcess {
 struct JobOptions {
   std::string program = "foldcast run";  ///< begins our own lines on stderr
   std::optional<std::chrono::nanoseconds> time_limit;
-  /// After a first failure the others have this long to notice and report it by themselves, then SIGTERM.
-  std::chrono::milliseconds notice_time{2000};
-  /// From SIGTERM to SIGKILL.
-  std::chrono::milliseconds termination_time{2000};
 };
 
 struct JobOutcome {
@@ -45,6 +42,9 @@ struct JobOutcome {
 /// the job could not be started; then nothing of it is left either. Takes over the process's signals meanwhile; not for
 /// programs with threads.
 Result<JobOutcome> run_job(const std::vector<JobProcess>& processes, const JobOptions& options);
+
+/// "FOLDCAST_TERMINAL=..." for a process that cannot see by itself whether what it says ends on our terminal.
+std::string terminal_variable(bool forwarded);
 
 /// A TCP port on 127.0.0.1 that is free now.
 Result<std::uint16_t> free_port();

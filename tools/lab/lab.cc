@@ -1,7 +1,5 @@
 #include "tools/lab/lab.h"
 
-#include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "tools/lab/supervisor.h"
+#include "tools/system/program.h"
 
 namespace foldcast::tools {
 namespace {
@@ -50,7 +49,7 @@ std::optional<ino_t> network_of(pid_t pid) {
 }
 
 /// Kills whatever else runs in the lab's networks (what `lab exec` left in the background). Only while the holders are
-/// alive: they keep the namespaces' numbers from being reused.
+/// alive: they keep the namespaces' numbers from being reused, so that no stranger is killed.
 void kill_inhabitants(const LabState& state) {
   std::set<ino_t> networks;
   std::set<pid_t> spared;
@@ -136,8 +135,8 @@ Status bring_lab_up(const LabSpec& spec) {
     FOLDCAST_RETURN_IF_ERROR(take_down_locked(root, spec.name));
   }
   FOLDCAST_RETURN_IF_ERROR(directory.create());
-  Status status = start_supervisor(spec, directory, aggregator_program);
-  if (!status.ok()) directory.remove();
+  Status status = start_supervisor(spec, directory, aggregator_program, lock.get());
+  if (!status.ok()) directory.remove();  // if it could not do so itself
   return status;
 }
 
@@ -171,27 +170,6 @@ Result<LoadedLab> load_running_lab(const std::string& name) {
                     state->supervisor.pid, option));
   }
   return LoadedLab{directory, *std::move(state)};
-}
-
-std::string find_program(const std::string& name) {
-  std::string path = std::getenv("PATH") ? std::getenv("PATH") : "";
-  for (std::size_t start = 0; start <= path.size();) {
-    std::size_t end = std::min(path.find(':', start), path.size());
-    std::string candidate = path.substr(start, end - start) + "/" + name;
-    if (end > start && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-    start = end + 1;
-  }
-  return "";
-}
-
-std::string program_directory() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
-}
-
-std::string path_with_program_directory() {
-  const char* path = std::getenv("PATH");
-  return "PATH=" + program_directory() + (path && *path ? std::string(":") + path : "");
 }
 
 }  // namespace foldcast::tools

@@ -17,7 +17,8 @@ namespace foldcast::tools {
 /// Brings a lab up; on an error nothing of it is left. A lab that crashed under the same name is cleaned up first.
 Status bring_lab_up(const LabSpec& spec);
 
-/// Ends its jobs, everything else that runs in its namespaces, and the lab; also what a crash left.
+/// Ends its jobs, everything else that runs in its namespaces, and the lab. After a crash the namespaces cannot be told
+/// any more: then it ends the jobs and what `lab exec` runs, but not what such a command left in the background.
 Status take_lab_down(const std::string& name);
 /// All of them; the names of those taken down.
 Result<std::vector<std::string>> take_all_labs_down();
@@ -43,11 +44,5 @@ struct LoadedLab {
   LabState state;
 };
 Result<LoadedLab> load_running_lab(const std::string& name);
-
-/// Where in PATH the program is; empty: nowhere.
-std::string find_program(const std::string& name);
-/// The directory of the running program, and "PATH=..." with it in front, so that ranks run the same build.
-std::string program_directory();
-std::string path_with_program_directory();
 
 }  // namespace foldcast::tools

@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -7,6 +6,8 @@
 #include "fmt/format.h"
 #include "tools/lab/job.h"
 #include "tools/lab/lab.h"
+#include "tools/system/file.h"
+#include "tools/system/program.h"
 
 namespace foldcast::tools {
 namespace {
@@ -56,7 +57,8 @@ class JobPlan {
                                         std::move(store),
                                         "FOLDCAST_TOPOLOGY=" + lab_.directory.file("topology.conf"),
                                         "FOLDCAST_AGGREGATORS=" + lab_.state.aggregator_list(),
-                                        path_with_program_directory()};
+                                        path_with_program_directory(),
+                                        terminal_variable(process.output == JobProcess::Output::kForward)};
     process.environment = environment_with(changes);
     processes_.push_back(std::move(process));
   }
@@ -122,12 +124,10 @@ Status execute_in_lab(const std::string& lab_name, const std::string& host, cons
   FOLDCAST_ASSIGN(LabJob job, register_job(lab.directory, host + ": " + shell_quoted(command), 0));
   char directory[PATH_MAX];
   bool have_directory = ::getcwd(directory, sizeof directory) != nullptr;
-  for (const UniqueFd& space : spaces) {
-    if (::setns(space.get(), 0) != 0) {
-      Status status = system_error("cannot enter " + host, errno);
-      end_job(job);
-      return status;
-    }
+  if (!spaces.enter()) {
+    Status status = system_error("cannot enter " + host, errno);
+    end_job(job);
+    return status;
   }
   if (have_directory && ::chdir(directory) != 0) {
     Status status = system_error(fmt::format("cannot enter {} on {}", directory, host), errno);

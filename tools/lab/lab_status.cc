@@ -1,30 +1,21 @@
-#include <array>
 #include <sstream>
 
 #include "fmt/format.h"
 #include "tools/lab/lab.h"
+#include "tools/system/file.h"
+#include "tools/system/net_dev.h"
 
 namespace foldcast::tools {
 namespace {
 
-struct Counters {
-  std::uint64_t received = 0;
-  std::uint64_t sent = 0;
-};
-
-/// Of one interface in the network of a process, from its /proc/PID/net/dev.
-std::optional<Counters> counters_of(pid_t pid, std::string_view device) {
-  std::istringstream lines(read_file(fmt::format("/proc/{}/net/dev", pid)).value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string name;
-    fields >> name;
-    if (name != std::string(device) + ":") continue;
-    std::array<std::uint64_t, 9> values{};  // bytes received is the first, bytes sent the ninth
-    for (auto& value : values) fields >> value;
-    if (fields) return Counters{values[0], values[8]};
+/// Of one interface in the network of a process; zeros where it has none of that name.
+InterfaceBytes counters_of(pid_t pid, std::string_view device) {
+  auto interfaces = parse_net_dev(read_file(fmt::format("/proc/{}/net/dev", pid)).value_or(""));
+  if (!interfaces.ok()) return {};
+  for (const InterfaceBytes& one : *interfaces) {
+    if (one.name == device) return one;
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Whether somebody listens on the port in the network of a process: no connection is made, so nothing is disturbed.
@@ -57,12 +48,12 @@ std::string health_of(const LoadedLab& lab, const LabHost& host) {
 std::string host_line(const LoadedLab& lab, const LabHost& host, std::string_view device, std::uint64_t rate) {
   auto layout = lab.state.layout();
   std::string link = "-";
-  Counters counters;
+  InterfaceBytes counters;
   if (host.uplink >= 0) {
     link = fmt::format("{} at {}", layout.switches[static_cast<std::size_t>(host.uplink)].name, rate_text(rate));
-    counters = counters_of(lab.state.holders.at(host.name).pid, device).value_or(Counters{});
+    counters = counters_of(lab.state.holders.at(host.name).pid, device);
   }
-  return fmt::format("{:<10}{:<15}{:<22}{:>15}{:>15}", host.name, host.address, link, counters.sent, counters.received);
+  return fmt::format("{:<10}{:<15}{:<22}{:>15}{:>15}", host.name, host.address, link, counters.tx, counters.rx);
 }
 
 }  // namespace

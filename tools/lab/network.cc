@@ -65,15 +65,15 @@ class Builder {
       if (rack.uplink >= 0) add(rack, "up0");
     }
     // From within the lab: without root we have no rights in the network that we were started in.
-    FOLDCAST_ASSIGN(Namespaces root, open_namespaces(holders_.at(layout_.switches.back().name), kNetworkOnly));
+    FOLDCAST_ASSIGN(Namespaces root, Namespaces::open(holders_.at(layout_.switches.back().name), kNetworkOnly));
     return run_batch("ip", lines, &root, deadline_).with_context("cannot make the links (the kernel needs veth)");
   }
 
   Status configure(const LabHost& host, const Batch& batch) {
-    FOLDCAST_ASSIGN(Namespaces where, open_namespaces(holders_.at(host.name), kNetworkOnly));
+    FOLDCAST_ASSIGN(Namespaces where, Namespaces::open(holders_.at(host.name), kNetworkOnly));
     FOLDCAST_RETURN_IF_ERROR(
         run_batch("ip", batch.ip, &where, deadline_)
-            .with_context("cannot configure " + host.name + " (a switch needs the bridge module)"));
+            .with_context("cannot configure " + host.name + " (the kernel needs the bridge module)"));
     FOLDCAST_RETURN_IF_ERROR(
         run_batch("bridge", batch.bridge, &where, deadline_).with_context("cannot fill the tables of " + host.name));
     return run_batch("tc", batch.tc, &where, deadline_)

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,6 +12,9 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+
+#include "tools/system/file.h"
+#include "tools/system/program.h"
 
 extern char** environ;
 
@@ -73,10 +75,8 @@ struct ChildPlan {
 [[noreturn]] void become_program(const ChildPlan& plan) {
   ::setpgid(0, 0);
   reset_signals();
-  if (plan.request.namespaces) {
-    for (const UniqueFd& space : *plan.request.namespaces) {
-      if (::setns(space.get(), 0) != 0) fail_in_child(plan.report, SpawnFailure::kNamespace);
-    }
+  if (plan.request.namespaces && !plan.request.namespaces->enter()) {
+    fail_in_child(plan.report, SpawnFailure::kNamespace);
   }
   // After the namespaces: a change of credentials clears it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -160,15 +160,26 @@ bool wait_until_gone(const ProcessIdentity& process, Deadline deadline) {
   return true;
 }
 
-Result<Namespaces> open_namespaces(pid_t pid, std::span<const char* const> kinds) {
-  Namespaces spaces;
+Result<Namespaces> Namespaces::open(pid_t pid, std::span<const char* const> kinds) {
+  Namespaces namespaces;
+  std::string process = "/proc/" + std::to_string(pid);
   for (const char* kind : kinds) {
-    std::string path = "/proc/" + std::to_string(pid) + "/ns/" + kind;
+    std::string path = process + "/ns/" + kind;
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) return system_error("cannot open " + path, errno);
-    spaces.push_back(std::move(fd));
+    namespaces.spaces_.push_back(std::move(fd));
+    if (std::string_view(kind) != "mnt") continue;
+    namespaces.root_.reset(::open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!namespaces.root_) return system_error("cannot open " + process + "/root", errno);
   }
-  return spaces;
+  return namespaces;
+}
+
+bool Namespaces::enter() const {
+  for (const UniqueFd& space : spaces_) {
+    if (::setns(space.get(), 0) != 0) return false;
+  }
+  return !root_ || (::fchdir(root_.get()) == 0 && ::chroot(".") == 0);
 }
 
 Result<pid_t> spawn(const SpawnRequest& request) {
@@ -207,13 +218,10 @@ std::vector<std::string> environment_with(std::span<const std::string> changes) 
 
 Status run_tool(std::span<const std::string> command, std::string_view input, const Namespaces* namespaces,
                 Deadline deadline) {
-  // A file for the input and the errors: the tool may read and write in any order and never blocks on us.
-  UniqueFd in(::memfd_create("input", MFD_CLOEXEC));
-  UniqueFd errors(::memfd_create("errors", MFD_CLOEXEC));
-  if (!in || !errors || !write_all(in.get(), input) || ::lseek(in.get(), 0, SEEK_SET) != 0) {
-    return system_error("cannot make a temporary file", errno);
-  }
-  auto environment = environment_with({});
+  FOLDCAST_ASSIGN(UniqueFd in, memory_file("input", input));
+  FOLDCAST_ASSIGN(UniqueFd errors, memory_file("errors", ""));
+  std::vector<std::string> path = {path_of_programs()};
+  auto environment = environment_with(path);
   SpawnRequest request{.command = command, .environment = environment, .namespaces = namespaces};
   request.input = in.get();
   request.error = errors.get();
@@ -250,30 +258,6 @@ Result<Pipe> Pipe::create() {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) return system_error("cannot create a pipe", errno);
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
-
-std::optional<std::string> read_file(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return std::nullopt;
-  std::string text;
-  char buffer[4096];
-  while (true) {
-    ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-}
-
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
 }
 
 }  // namespace foldcast::tools

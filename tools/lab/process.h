@@ -29,10 +29,22 @@ bool signal_if_alive(const ProcessIdentity& process, int signal);
 /// Sleeps on a process descriptor until it is gone, at most until the deadline; false when it still runs then.
 bool wait_until_gone(const ProcessIdentity& process, Deadline deadline);
 
-/// Namespaces of one node or switch of a lab: descriptors in the order in which they must be entered.
-using Namespaces = std::vector<UniqueFd>;
-/// Of a running process; `kinds` are names in /proc/PID/ns, e.g. {"user", "mnt", "net", "uts"}.
-Result<Namespaces> open_namespaces(pid_t pid, std::span<const char* const> kinds);
+/// Namespaces of one node or switch of a lab.
+class Namespaces {
+ public:
+  /// Of a running process; `kinds` are names in /proc/PID/ns, e.g. {"user", "mnt", "net", "uts"}, in the order in which
+  /// they must be entered.
+  static Result<Namespaces> open(pid_t pid, std::span<const char* const> kinds);
+
+  /// Moves the calling process into them; on an error, false with errno, it may be in some of them. With a mount
+  /// namespace also to that process's root directory, which becomes the working directory: the kernel would leave us
+  /// at the namespace's own root, which is not ours in a chroot.
+  bool enter() const;
+
+ private:
+  std::vector<UniqueFd> spaces_;
+  UniqueFd root_;
+};
 
 /// What to start and with what around it. Borrowed members must live until spawn() returns.
 struct SpawnRequest {
@@ -69,10 +81,5 @@ struct Pipe {
   UniqueFd write;
   static Result<Pipe> create();
 };
-
-/// The whole of a small file; nothing if it cannot be read.
-std::optional<std::string> read_file(const std::string& path);
-/// Writes all of `text`, retrying short writes; false on an error.
-bool write_all(int fd, std::string_view text);
 
 }  // namespace foldcast::tools

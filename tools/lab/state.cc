@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fmt/format.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {
@@ -62,12 +63,9 @@ LabSpec spec_from(const json& value) {
 
 /// Whole or not at all: a reader never meets half a file.
 Status write_file(const std::string& path, const std::string& text) {
-  std::string partial = path + ".new";
-  UniqueFd fd(::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd || !write_all(fd.get(), text) || ::rename(partial.c_str(), path.c_str()) != 0) {
-    return system_error("cannot write " + path, errno);
-  }
-  return ok_status();
+  FOLDCAST_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  FOLDCAST_RETURN_IF_ERROR(file.write(text));
+  return file.commit();
 }
 
 std::vector<int> job_numbers(const std::string& jobs) {
@@ -124,7 +122,7 @@ Result<Namespaces> LabState::enter(const std::string& host) const {
   }
   static constexpr const char* kAsUser[] = {"user", "mnt", "net", "uts"};
   std::span<const char* const> kinds(kAsUser);
-  return open_namespaces(holder->second.pid, user_namespace ? kinds : kinds.subspan(1));
+  return Namespaces::open(holder->second.pid, user_namespace ? kinds : kinds.subspan(1));
 }
 
 std::string LabState::aggregator_list() const {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 #include "tools/lab/forward.h"
 #include "tools/lab/job_signals.h"
 #include "tools/lab/network.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {
@@ -23,6 +23,7 @@ constexpr auto kSetupTime = std::chrono::seconds(60);
 constexpr auto kReadyTime = std::chrono::seconds(10);
 constexpr auto kTerminationTime = std::chrono::milliseconds(2000);
 constexpr std::string_view kReadyLine = "foldcastd: listening on ";
+constexpr std::string_view kLog = "supervisor.log";
 
 /// One foldcastd: its stdout is ours to read, for the line that says it is ready, and goes into its log.
 struct Aggregator {
@@ -108,7 +109,7 @@ Status Supervisor::start_aggregators() {
 
 Status Supervisor::start_aggregator(const LabHost& host) {
   static constexpr const char* kKinds[] = {"mnt", "net", "uts"};
-  FOLDCAST_ASSIGN(Namespaces where, open_namespaces(state_.holders.at(host.name).pid, kKinds));
+  FOLDCAST_ASSIGN(Namespaces where, Namespaces::open(state_.holders.at(host.name).pid, kKinds));
   FOLDCAST_ASSIGN(Pipe pipe, Pipe::create());
   UniqueFd log(::open(directory_.file(host.name + ".log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log) return system_error("cannot write " + directory_.file(host.name + ".log"), errno);
@@ -213,49 +214,62 @@ void Supervisor::end_aggregators() {
   }
 }
 
-/// No terminal, no descriptor and no directory of our caller.
-int detach(const StateDirectory& directory, int report) {
+/// What it keeps of its caller's descriptors while the lab comes up.
+struct Inheritance {
+  UniqueFd answer;
+  UniqueFd lock;
+};
+
+/// No terminal, no other descriptor and no directory of our caller.
+Inheritance detach(const StateDirectory& directory, int answer, int lock) {
   ::setsid();
   ::prctl(PR_SET_NAME, "foldcast-lab");
   ::umask(022);
-  int moved = ::fcntl(report, F_DUPFD_CLOEXEC, 10);
+  int first = ::fcntl(answer, F_DUPFD_CLOEXEC, 10);
+  int second = ::fcntl(lock, F_DUPFD_CLOEXEC, first + 1);
   UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  UniqueFd log(::open(directory.file("supervisor.log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  UniqueFd log(::open(directory.file(kLog).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   ::dup2(null.get(), 0);
   ::dup2(null.get(), 1);
   ::dup2(log ? log.get() : null.get(), 2);
   null.release();
   log.release();
-  ::close_range(3, static_cast<unsigned>(moved) - 1, 0);
-  ::close_range(static_cast<unsigned>(moved) + 1, ~0U, 0);
+  ::close_range(3, static_cast<unsigned>(first) - 1, 0);
+  ::close_range(static_cast<unsigned>(first) + 1, static_cast<unsigned>(second) - 1, 0);
+  ::close_range(static_cast<unsigned>(second) + 1, ~0U, 0);
   if (::chdir("/") != 0) ::_exit(1);
-  return moved;
+  return {UniqueFd(first), UniqueFd(second)};
 }
 
 [[noreturn]] void supervise(const LabSpec& spec, const StateDirectory& directory, const std::string& aggregator_program,
-                            int report) {
-  UniqueFd answer(detach(directory, report));
+                            Inheritance inherited) {
   Supervisor supervisor(spec, directory, aggregator_program);
   Status status = supervisor.set_up();
-  bool heard = write_all(answer.get(), status.ok() ? "ok" : status.message());
-  answer.reset();
-  // Our end takes the holders and aggregators along. Nobody hears when `lab up` was interrupted: then no lab either.
-  if (!status.ok()) ::_exit(1);
-  if (!heard) {
+  bool heard = write_all(inherited.answer.get(), status.ok() ? "ok" : status.message());
+  inherited.answer.reset();
+  if (!status.ok() || !heard) {
+    // Our end takes the holders and aggregators along. Nobody hears when `lab up` was interrupted: then no lab either.
     directory.remove();
     ::_exit(1);
   }
+  inherited.lock.reset();
   supervisor.serve();
   ::_exit(0);
 }
 
+std::string last_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
 }  // namespace
 
-Status start_supervisor(const LabSpec& spec, const StateDirectory& directory, const std::string& aggregator_program) {
+Status start_supervisor(const LabSpec& spec, const StateDirectory& directory, const std::string& aggregator_program,
+                        int lock) {
   FOLDCAST_ASSIGN(Pipe pipe, Pipe::create());
   pid_t pid = ::fork();
   if (pid < 0) return system_error("cannot create the lab's supervisor", errno);
-  if (pid == 0) supervise(spec, directory, aggregator_program, pipe.write.get());
+  if (pid == 0) supervise(spec, directory, aggregator_program, detach(directory, pipe.write.get(), lock));
   pipe.write.reset();
   Deadline deadline = Deadline::after(kSetupTime + kReadyTime);
   std::string answer;
@@ -274,7 +288,9 @@ Status start_supervisor(const LabSpec& spec, const StateDirectory& directory, co
   }
   if (answer == "ok") return ok_status();
   ::waitpid(pid, nullptr, 0);
-  return unavailable(answer.empty() ? "the lab's supervisor died; see " + directory.file("supervisor.log") : answer);
+  if (!answer.empty()) return unavailable(answer);
+  std::string last_words = last_line(read_file(directory.file(kLog)).value_or(""));
+  return unavailable("the lab's supervisor died" + (last_words.empty() ? "" : ": " + last_words));
 }
 
 }  // namespace foldcast::tools

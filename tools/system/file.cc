@@ -1,7 +1,8 @@
-#include "tools/foldcast/perf_file.h"
+#include "tools/system/file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,38 @@ Status cannot(std::string_view what, const std::string& path, int error) {
 }
 
 }  // namespace
+
+std::optional<std::string> read_file(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return std::nullopt;
+  std::string text;
+  char buffer[4096];
+  while (true) {
+    ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::nullopt;
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+Result<UniqueFd> memory_file(const std::string& name, std::string_view text) {
+  UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC));
+  if (!fd || !write_all(fd.get(), text) || ::lseek(fd.get(), 0, SEEK_SET) != 0) {
+    return system_error("cannot make the temporary file " + name, errno);
+  }
+  return fd;
+}
 
 AtomicFile::AtomicFile(std::string path, std::string temporary, UniqueFd fd)
     : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
@@ -41,12 +74,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
 }
 
 Status AtomicFile::write(std::string_view text) {
-  while (!text.empty()) {
-    ssize_t written = ::write(fd_.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return cannot("write", path_, errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (!write_all(fd_.get(), text)) return cannot("write", path_, errno);
   return ok_status();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -7,6 +8,14 @@
 #include "core/base/unique_fd.h"
 
 namespace foldcast::tools {
+
+/// The whole of a small file; nothing if it cannot be read: errno says why.
+std::optional<std::string> read_file(const std::string& path);
+/// Writes all of `text`, retrying short writes; false on an error: errno says which.
+bool write_all(int fd, std::string_view text);
+/// A file in memory that holds `text`, at its beginning. As a program's standard stream it beats a pipe: neither side
+/// can block on the other, and a program that dies early raises no signal.
+Result<UniqueFd> memory_file(const std::string& name, std::string_view text);
 
 /// A file that appears whole or not at all: written beside its place under another name, then renamed.
 class AtomicFile {
