@@ -46,7 +46,7 @@ std::string describe_difference(const MessageKey& key, std::string_view peer, co
   if (theirs.op != ours.op) return line("op", to_string(theirs.op), to_string(ours.op));
   if (theirs.count != ours.count) return line("count", theirs.count, ours.count);
   if (theirs.root != ours.root) return line("root", theirs.root, ours.root);
-  return line("a reserved field", unsigned{theirs.reserved}, unsigned{ours.reserved});
+  return line("wire format", to_string(theirs.wire), to_string(ours.wire));
 }
 
 bool Matcher::refuse(const EngineCall& call, std::uint64_t cookie) {

@@ -250,7 +250,7 @@ Result<runtime::Execution*> WorldCommunicator::start(const CollectiveCall& call)
   runtime::Binding binding;
   binding.input = static_cast<const std::byte*>(call.send);
   binding.output = static_cast<std::byte*>(call.recv);
-  binding.signature = {call.kind, call.dtype, call.op, 0, 0, call.count};
+  binding.signature = {call.kind, call.dtype, call.op, WireFormat::kExact, 0, call.count};
   binding.sequence = sequence_ + 1;
   FOLDCAST_ASSIGN(runtime::Execution * execution, context_->executor().launch(endpoints_, *selection.plan, binding));
   ++sequence_;  // a refused call has no number: the others do not know of it

@@ -19,6 +19,10 @@ enum class Verb : std::uint8_t {
   kAllGather,      ///< node groups: shard s goes from local rank s to everyone, for s < `owners`
   kBroadcast,      ///< node groups: `count` elements from local rank `peer`
   kBarrier,        ///< group engines: completes when every member has posted it
+  kReduce,         ///< node groups: `count` elements are reduced to local rank `peer`
+  kGather,         ///< node groups: shard s goes from local rank s to local rank `peer`; every rank owns one
+  kScatter,        ///< node groups: shard s goes from local rank `peer` to local rank s; every rank owns one
+  kAllToAll,       ///< node groups: shard d of local rank s becomes shard s of local rank d; shards are equal
 };
 
 /// "all_reduce" and so on.
@@ -40,11 +44,14 @@ struct EngineCall {
   Verb verb = Verb::kBarrier;
   std::uint8_t lane = 0;     ///< group engines: see Engine
   std::uint16_t owners = 0;  ///< reduce_scatter, all_gather
-  std::int32_t peer = -1;    ///< send, recv: the transport's peer number; broadcast: the root's local rank
+  std::int32_t peer = -1;    ///< send, recv: the transport's peer number; broadcast and so on: the root's local rank
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::uint64_t bytes = 0;  ///< send: payload; recv: room
-  std::uint64_t count = 0;  ///< group engines: elements
+  std::uint64_t count = 0;  ///< group engines: elements, of all shards
+  /// reduce_scatter, all_gather: owners + 1 offsets in elements, from 0 to `count`, where shards are uneven; else null.
+  /// Lives as long as the buffers.
+  const std::uint64_t* cuts = nullptr;
   MessageKey key;
   /// What the call is part of. On a receive, Signature::any() accepts every message of the key.
   Signature signature;

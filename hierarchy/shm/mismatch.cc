@@ -23,6 +23,7 @@ Difference difference(const CallId& a, const CallId& b) {
   if (x.op != y.op) return {"op", text(x.op), text(y.op)};
   if (x.count != y.count) return {"count", number(x.count), number(y.count)};
   if (x.root != y.root) return {"root", number(x.root), number(y.root)};
+  if (x.wire != y.wire) return {"wire format", text(x.wire), text(y.wire)};
   if (a.fragment != b.fragment) return {"fragment", number(a.fragment), number(b.fragment)};
   if (a.verb != b.verb) return {"verb", std::string(to_string(a.verb)), std::string(to_string(b.verb))};
   if (a.count != b.count) return {"fragment count", number(a.count), number(b.count)};

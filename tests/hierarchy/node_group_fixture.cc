@@ -115,7 +115,7 @@ EngineCall Exchange::call() {
   call.input = case_.in_place ? call.output : input_.data();
   call.count = case_.count;
   call.key.sequence = case_.sequence;
-  call.signature = {Collective::kAllReduce, case_.dtype, case_.op, 0, 0, case_.count};
+  call.signature = {Collective::kAllReduce, case_.dtype, case_.op, WireFormat::kExact, 0, case_.count};
   return call;
 }
 

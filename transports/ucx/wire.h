@@ -48,7 +48,9 @@ inline std::optional<WireHeader> parse_header(const void* data, std::size_t leng
   if (header.kind < WireKind::kData || header.kind > WireKind::kFarewell) return std::nullopt;
   if (header.bytes != payload_bytes || (header.kind != WireKind::kData && payload_bytes != 0)) return std::nullopt;
   if (static_cast<std::size_t>(header.signature.kind) >= kCollectiveCount) return std::nullopt;
-  if (!is_valid(header.signature.dtype) || !is_valid(header.signature.op)) return std::nullopt;
+  const bool op_is_known = is_valid(header.signature.op) || is_user(header.signature.op);
+  if (!is_valid(header.signature.dtype) || !op_is_known) return std::nullopt;
+  if (static_cast<std::size_t>(header.signature.wire) >= kWireFormatCount) return std::nullopt;
   return header;
 }
 
