@@ -148,6 +148,8 @@ Schedule Builder::finish() {
   Schedule schedule;
   schedule.steps = std::move(steps_);
   schedule.scratch_units = scratch_units_;
+  schedule.rounds = rounds_;
+  schedule.apart = apart_;
   const std::size_t count = schedule.steps.size();
 
   DependenceInference inference(count);

@@ -11,13 +11,20 @@ namespace foldcast::schedule {
 
 /// Writes one rank's schedule. Steps are appended in program order; the builder infers dependences from the regions
 /// each step reads and writes (read after write, write after read, write after write), taking input and output as the
-/// same memory, so that every schedule is right in place as well. Nobody writes edges by hand.
+/// same memory unless told otherwise, so that every schedule is right in place as well. Nobody writes edges by hand.
 class Builder {
  public:
   /// `rank` of the communicator that runs the schedule.
   explicit Builder(std::int32_t rank) : rank_(rank) {}
 
   std::int32_t rank() const { return rank_; }
+  /// What is sent travels in a format of less precision, and what is sent from the output or scratch is rounded there
+  /// as well, so that the sender keeps what the others get. Such a send counts as a write of its source.
+  void set_rounding(bool rounds) { rounds_ = rounds; }
+  bool rounding() const { return rounds_; }
+  /// Input and output are different memory: steps on one do not wait for steps on the other, and the schedule is wrong
+  /// in place.
+  void set_apart(bool apart) { apart_ = apart; }
   void send(std::int32_t peer, Chunk source, std::uint32_t channel = 0);
   void recv(std::int32_t peer, Chunk target, std::uint32_t channel = 0);
   /// target = a op b. `target` may be `a` or `b`.
@@ -45,6 +52,7 @@ class Builder {
   void append(Step step);
 
   std::int32_t rank_;
+  bool rounds_ = false, apart_ = false;
   std::vector<Step> steps_;
   std::uint32_t scratch_units_ = 0;
   std::map<std::pair<std::int32_t, std::uint32_t>, std::uint32_t> sent_, received_;

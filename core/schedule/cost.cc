@@ -105,7 +105,7 @@ void add_sums(const Schedule& schedule, ScheduleCost& cost) {
 }  // namespace
 
 Result<ScheduleCost> cost_of(const Program& program) {
-  FOLDCAST_ASSIGN(const Wiring wiring, wire(program));
+  FOLDCAST_ASSIGN(const Wiring wiring, wire(program, {static_cast<std::uint32_t>(program.ranks.size()), true}));
   FOLDCAST_ASSIGN(const EventOrder order, order_events(program, wiring));
   const Longest longest = Paths(program, wiring).run(order);
   ScheduleCost cost;

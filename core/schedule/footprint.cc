@@ -29,6 +29,18 @@ bool same_part(const Chunk& a, const Chunk& b) {
   return x.first == y.first && x.last == y.last;
 }
 
+bool same_part_of_block(const Chunk& a, const Chunk& b, std::uint32_t blocks) {
+  // Both lengths, and the offsets up to a multiple of 1/blocks, on the common denominator a.of * b.of * blocks.
+  const auto scaled = [&](std::uint64_t parts, const Chunk& other) {
+    return static_cast<unsigned __int128>(parts) * other.of * blocks;
+  };
+  if (scaled(a.span, b) != scaled(b.span, a)) return false;
+  const unsigned __int128 first = scaled(a.index % a.of, b);
+  const unsigned __int128 second = scaled(b.index % b.of, a);
+  const unsigned __int128 block = static_cast<unsigned __int128>(a.of) * b.of;
+  return (first > second ? first - second : second - first) % block == 0;
+}
+
 Footprint footprint_of(const Step& step) {
   Footprint footprint;
   auto read = [&](const Chunk& chunk) { footprint.reads[footprint.read_count++] = region_of(chunk); };

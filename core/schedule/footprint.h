@@ -37,6 +37,9 @@ bool covers(const Region& outer, const Region& inner);
 /// elements for every count, because cuts are rounded.
 bool same_part(const Chunk& a, const Chunk& b);
 
+/// The same, where a whole is `blocks` equal blocks, of the same part of perhaps another block.
+bool same_part_of_block(const Chunk& a, const Chunk& b, std::uint32_t blocks);
+
 /// What one step reads and writes.
 struct Footprint {
   Region reads[2];

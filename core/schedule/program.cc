@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace foldcast::schedule {
@@ -18,16 +19,31 @@ Program build_program(std::string name, std::uint32_t ranks, const std::function
   return program;
 }
 
-Program build_flat(const AllReduceEntry& algorithm, std::uint32_t ranks) {
+Program build_flat(const Algorithm& algorithm, std::uint32_t ranks, std::int32_t root, bool in_place) {
   std::vector<std::int32_t> members(ranks);
   std::iota(members.begin(), members.end(), 0);
+  std::vector<Part> blocks;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) blocks.push_back({rank, ranks, 1});
   return build_program(std::string(algorithm.name), ranks, [&](Builder& builder) {
-    Stage stage;
-    stage.members = members;
-    stage.self = builder.rank();
-    stage.source = {Space::kInput, 0, 1, 1};
-    stage.target = {Space::kOutput, 0, 1, 1};
-    algorithm.build(builder, stage);
+    if (const auto* build = std::get_if<StageAlgorithm>(&algorithm.build)) {
+      Stage stage;
+      stage.members = members;
+      stage.self = builder.rank();
+      stage.root = root;
+      stage.source = {Space::kInput, 0, 1, 1};
+      stage.target = {Space::kOutput, 0, 1, 1};
+      (*build)(builder, stage);
+    } else {
+      BlockStage stage;
+      stage.members = members;
+      stage.self = builder.rank();
+      stage.root = root;
+      stage.blocks = blocks;
+      stage.source = {Space::kInput, 0};
+      stage.target = {Space::kOutput, 0};
+      stage.in_place = in_place;
+      std::get<BlockAlgorithm>(algorithm.build)(builder, stage);
+    }
   });
 }
 

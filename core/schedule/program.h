@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "core/schedule/algorithms/all_reduce.h"
+#include "core/schedule/algorithms/algorithms.h"
 #include "core/schedule/schedule.h"
 
 namespace foldcast::schedule {
@@ -12,7 +12,7 @@ namespace foldcast::schedule {
 /// The program of `ranks` ranks whose schedules `build` appends, called once for each rank's builder.
 Program build_program(std::string name, std::uint32_t ranks, const std::function<void(Builder&)>& build);
 
-/// One all-reduce of the whole input among all `ranks` ranks, without groups. `ranks` is 1 or more.
-Program build_flat(const AllReduceEntry& algorithm, std::uint32_t ranks);
+/// One collective among all `ranks` ranks, without groups. `ranks` is 1 or more (send_recv: 2).
+Program build_flat(const Algorithm& algorithm, std::uint32_t ranks, std::int32_t root = 0, bool in_place = false);
 
 }  // namespace foldcast::schedule

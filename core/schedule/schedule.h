@@ -17,6 +17,8 @@ struct Schedule {
   std::vector<std::uint32_t> dependants_begin;  ///< CSR: steps.size() + 1 offsets into `dependants`
   std::vector<std::uint32_t> dependants;        ///< CSR: the steps that wait for this one
   std::uint32_t scratch_units = 0;              ///< scratch memory, in fragments
+  bool rounds = false;                          ///< see Builder::set_rounding
+  bool apart = false;                           ///< see Builder::set_apart: never to be run in place
 };
 
 /// Which kind of engine serves a group of the schedule.

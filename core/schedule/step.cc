@@ -13,7 +13,18 @@ std::string message_of(const Step& step) {
 
 std::string group_text(const Step& step) {
   std::string text = fmt::format("group {} {}", step.group, foldcast::to_string(step.verb));
-  if (step.verb == Verb::kBroadcast) text += fmt::format(" from member {}", step.peer);
+  switch (step.verb) {
+    case Verb::kBroadcast:
+    case Verb::kScatter:
+      text += fmt::format(" from member {}", step.peer);
+      break;
+    case Verb::kReduce:
+    case Verb::kGather:
+      text += fmt::format(" at member {}", step.peer);
+      break;
+    default:
+      break;
+  }
   if (step.verb != Verb::kBarrier) text += fmt::format(" {} to {}", to_string(step.a), to_string(step.target));
   if (step.verb == Verb::kReduceScatter || step.verb == Verb::kAllGather) {
     text += fmt::format(", {} {}", step.owners, step.owners == 1 ? "owner" : "owners");

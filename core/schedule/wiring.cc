@@ -12,11 +12,20 @@
 namespace foldcast::schedule {
 namespace {
 
+/// Whether what is in one chunk has as many elements as the other for every count.
+bool fits(const Chunk& a, const Chunk& b, std::uint32_t blocks) {
+  return blocks > 1 ? same_part_of_block(a, b, blocks) : same_part(a, b);
+}
+
+bool is_rooted(Verb verb) {
+  return verb == Verb::kBroadcast || verb == Verb::kReduce || verb == Verb::kGather || verb == Verb::kScatter;
+}
+
 /// One schedule by itself.
 class ShapeCheck {
  public:
-  ShapeCheck(const Program& program, std::uint32_t rank)
-      : program_(program), schedule_(program.ranks[rank]), rank_(rank) {}
+  ShapeCheck(const Program& program, const Blocks& blocks, std::uint32_t rank)
+      : program_(program), blocks_(blocks), schedule_(program.ranks[rank]), rank_(rank) {}
 
   Status run() const {
     FOLDCAST_RETURN_IF_ERROR(dependences());
@@ -84,7 +93,8 @@ class ShapeCheck {
     FOLDCAST_RETURN_IF_ERROR(check(has_source, step.a, false));
     FOLDCAST_RETURN_IF_ERROR(check(has_second, step.b, false));
     FOLDCAST_RETURN_IF_ERROR(check(has_target, step.target, true));
-    if (has_source && has_target && !same_part(step.a, step.target)) {
+    const bool crosses = blocks_.crosses && step.kind == StepKind::kCopy;
+    if (has_source && has_target && !fits(step.a, step.target, crosses ? blocks_.count : 1)) {
       return fault(index, "source and target are different parts, so their sizes differ for some counts");
     }
     if (has_second && !same_part(step.a, step.b)) {
@@ -108,20 +118,17 @@ class ShapeCheck {
       case Verb::kRecv:
         return fault(index, "a group has no such verb");
       case Verb::kBroadcast:
-        if (step.peer < 0 || step.peer >= size) return fault(index, fmt::format("the group has {} members", size));
-        break;
+      case Verb::kReduce:
+        return root(index, size);
+      case Verb::kGather:
+      case Verb::kScatter:
+        FOLDCAST_RETURN_IF_ERROR(root(index, size));
+        return shards(index, size, size);
+      case Verb::kAllToAll:
+        return shards(index, size, size);
       case Verb::kReduceScatter:
-      case Verb::kAllGather: {
-        if (step.owners < 1 || step.owners > size) {
-          return fault(index, fmt::format("the group has {} members, so 1 to {} can own a shard", size, size));
-        }
-        const Region whole = region_of(step.a);
-        // The engine cuts the elements it is given, which are those of parts only for a whole fragment.
-        if (step.owners > 1 && (whole.first != Cut{0, 1} || whole.last != Cut{1, 1})) {
-          return fault(index, "only a whole fragment can be sharded: cuts of a part are rounded differently");
-        }
-        break;
-      }
+      case Verb::kAllGather:
+        return shards(index, 1, size);
       case Verb::kAllReduce:
       case Verb::kBarrier:
         break;
@@ -129,7 +136,32 @@ class ShapeCheck {
     return ok_status();
   }
 
+  Status root(std::uint32_t index, std::int64_t members) const {
+    const std::int32_t peer = schedule_.steps[index].peer;
+    if (peer >= 0 && peer < members) return ok_status();
+    return fault(index, fmt::format("its root must be one of the group's {} members", members));
+  }
+
+  Status shards(std::uint32_t index, std::int64_t fewest, std::int64_t members) const {
+    const Step& step = schedule_.steps[index];
+    if (step.owners < fewest || step.owners > members) {
+      return fault(index, fewest == members
+                              ? fmt::format("each of the group's {} members owns a shard", members)
+                              : fmt::format("the group has {} members, so 1 to {} can own a shard", members, members));
+    }
+    // The engine cuts the elements it is given. Those are the shards' parts only where no cut is rounded or all are
+    // rounded alike: between blocks, or of a whole fragment.
+    const std::uint64_t within = step.a.index % step.a.of;
+    const bool is_whole = step.a.span == step.a.of;
+    const auto in_blocks = [&](std::uint64_t parts) { return parts * blocks_.count % step.a.of == 0; };
+    const bool is_exact = in_blocks(within) && step.a.span % step.owners == 0 && in_blocks(step.a.span / step.owners);
+    if (step.owners == 1 || is_exact) return ok_status();
+    if (is_whole && step.verb != Verb::kAllToAll) return ok_status();
+    return fault(index, "only whole blocks or a whole fragment can be sharded: cuts of a part are rounded differently");
+  }
+
   const Program& program_;
+  const Blocks& blocks_;
   const Schedule& schedule_;
   std::uint32_t rank_;
 };
@@ -147,7 +179,7 @@ Status check_groups(const Program& program) {
   return ok_status();
 }
 
-Status match_messages(const Program& program, Wiring& wiring) {
+Status match_messages(const Program& program, const Blocks& blocks, Wiring& wiring) {
   using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;  // from, to, channel, ordinal
   std::map<Key, std::uint32_t> receives;
   for (std::uint32_t rank = 0; rank < program.ranks.size(); ++rank) {
@@ -167,7 +199,7 @@ Status match_messages(const Program& program, Wiring& wiring) {
         return internal_error(fmt::format("{}: rank {} never receives it", describe(program, {rank, index}), peer));
       }
       const StepRef other{peer, found->second};
-      if (!same_part(step.a, program.ranks[peer].steps[other.step].target)) {
+      if (!fits(step.a, program.ranks[peer].steps[other.step].target, blocks.crosses ? blocks.count : 1)) {
         return internal_error(fmt::format("{}: the receive it meets is for another part: {}",
                                           describe(program, {rank, index}), describe(program, other)));
       }
@@ -187,7 +219,7 @@ Status check_call(const Program& program, const GroupCall& call) {
   const Step& expected = program.ranks[reference.rank].steps[reference.step];
   for (const StepRef& member : call.members) {
     const Step& step = program.ranks[member.rank].steps[member.step];
-    const bool root_differs = step.verb == Verb::kBroadcast && step.peer != expected.peer;
+    const bool root_differs = is_rooted(step.verb) && step.peer != expected.peer;
     const bool part_differs = step.verb != Verb::kBarrier && !same_part(step.a, expected.a);
     if (step.verb == expected.verb && step.owners == expected.owners && !root_differs && !part_differs) continue;
     return internal_error(fmt::format("{}: the group's members make different calls: {}", describe(program, member),
@@ -240,14 +272,14 @@ std::string describe(const Program& program, StepRef where) {
                      to_string(program.ranks[where.rank].steps[where.step]));
 }
 
-Result<Wiring> wire(const Program& program) {
+Result<Wiring> wire(const Program& program, const Blocks& blocks) {
   FOLDCAST_RETURN_IF_ERROR(check_groups(program));
   Wiring wiring;
   for (std::uint32_t rank = 0; rank < program.ranks.size(); ++rank) {
-    FOLDCAST_RETURN_IF_ERROR(ShapeCheck(program, rank).run());
+    FOLDCAST_RETURN_IF_ERROR(ShapeCheck(program, blocks, rank).run());
     wiring.other.emplace_back(program.ranks[rank].steps.size(), Wiring::kNone);
   }
-  FOLDCAST_RETURN_IF_ERROR(match_messages(program, wiring));
+  FOLDCAST_RETURN_IF_ERROR(match_messages(program, blocks, wiring));
   FOLDCAST_RETURN_IF_ERROR(match_groups(program, wiring));
   return wiring;
 }

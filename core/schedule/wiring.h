@@ -35,10 +35,16 @@ struct Wiring {
   std::vector<GroupCall> calls;
 };
 
+/// What is known of a whole beyond its length.
+struct Blocks {
+  std::uint32_t count = 1;  ///< it is so many equal blocks: cuts between them are exact
+  bool crosses = false;     ///< messages and copies may go from a part of one block to the same part of another
+};
+
 /// Checks that each schedule is well formed (chunks inside their buffers, operands of one size for every count,
 /// dependences consistent and backward only, peers and groups that exist) and joins them. kInternal, naming rank and
 /// step, when a message has no other side, the two sides differ, or members of a group post different calls.
-Result<Wiring> wire(const Program& program);
+Result<Wiring> wire(const Program& program, const Blocks& blocks = {});
 
 /// Steps start and end: event 2i is the start of step i (counted over all ranks, in rank order), 2i + 1 its end.
 struct EventOrder {

@@ -20,15 +20,16 @@ namespace {
 
 constexpr std::uint32_t kLargest = 64;
 
-class EveryAlgorithm : public testing::TestWithParam<AllReduceEntry> {};
+class EveryAlgorithm : public testing::TestWithParam<Algorithm> {};
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, EveryAlgorithm,
-                         testing::ValuesIn(all_reduce_algorithms().begin(), all_reduce_algorithms().end()),
+                         testing::ValuesIn(algorithms_of(Collective::kAllReduce).begin(),
+                                           algorithms_of(Collective::kAllReduce).end()),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(EveryAlgorithm, VerifiesForEverySizeTo64) {
   for (std::uint32_t n = 1; n <= kLargest; ++n) {
-    const Status verified = verify_all_reduce(build_flat(GetParam(), n));
+    const Status verified = verify(build_flat(GetParam(), n), {}).status();
     ASSERT_TRUE(verified.ok()) << n << " ranks: " << verified.to_string();
   }
 }
@@ -36,7 +37,7 @@ TEST_P(EveryAlgorithm, VerifiesForEverySizeTo64) {
 TEST_P(EveryAlgorithm, VerifiesBehindANodeStage) {
   for (std::uint32_t nodes : {1, 2, 3, 4, 5, 6, 7, 8, 11, 13}) {
     for (std::uint32_t local : {1, 2, 3, 4}) {
-      const Status verified = verify_all_reduce(build_staged(GetParam(), nodes, local));
+      const Status verified = verify(build_staged(GetParam(), nodes, local), {}).status();
       ASSERT_TRUE(verified.ok()) << nodes << " nodes x " << local << ": " << verified.to_string();
     }
   }
@@ -85,7 +86,7 @@ TEST_P(EveryAlgorithm, CopiesAloneAndNotAtAllWhenThereIsNothingToCopy) {
     stage.members = members;
     stage.source = {source, 1, 3, 1};
     stage.target = {Space::kOutput, 1, 3, 1};
-    GetParam().build(builder, stage);
+    std::get<StageAlgorithm>(GetParam().build)(builder, stage);
     EXPECT_EQ(builder.finish().steps.size(), source == Space::kInput ? 1u : 0u);
   }
 }
@@ -101,7 +102,7 @@ TEST_P(EveryAlgorithm, UsesOnlyItsChannel) {
 }
 
 ScheduleCost cost_for(void (*build)(Builder&, const Stage&), std::uint32_t n) {
-  auto cost = cost_of(build_flat({"", build}, n));
+  auto cost = cost_of(build_flat({"", Collective::kAllReduce, false, false, build}, n));
   EXPECT_TRUE(cost.ok()) << cost.status().to_string();
   return cost.ok() ? *cost : ScheduleCost{};
 }
@@ -164,15 +165,15 @@ TEST(Cost, OfTheDoubleTreeIsTheTextbooks) {
 }
 
 TEST(Find, KnowsTheNamesAndSaysThem) {
-  for (const AllReduceEntry& entry : all_reduce_algorithms()) {
-    const auto found = find_all_reduce(entry.name);
+  for (const Algorithm& entry : algorithms_of(Collective::kAllReduce)) {
+    const auto found = find_algorithm(Collective::kAllReduce, entry.name);
     ASSERT_TRUE(found.ok());
     EXPECT_EQ(found->build, entry.build);
   }
-  const auto missing = find_all_reduce("rign");
+  const auto missing = find_algorithm(Collective::kAllReduce, "rign");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.status().code(), Code::kInvalidArgument);
-  for (const AllReduceEntry& entry : all_reduce_algorithms()) {
+  for (const Algorithm& entry : algorithms_of(Collective::kAllReduce)) {
     EXPECT_NE(missing.status().message().find(entry.name), std::string::npos);
   }
 }

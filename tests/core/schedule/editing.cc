@@ -64,7 +64,7 @@ void Edited::renumber() {
   }
 }
 
-Program build_staged(const AllReduceEntry& algorithm, std::uint32_t nodes, std::uint32_t local) {
+Program build_staged(const Algorithm& algorithm, std::uint32_t nodes, std::uint32_t local) {
   constexpr Chunk kInput{Space::kInput, 0, 1, 1};
   constexpr Chunk kOutput{Space::kOutput, 0, 1, 1};
   const auto owners = static_cast<std::uint16_t>(local);
@@ -81,7 +81,7 @@ Program build_staged(const AllReduceEntry& algorithm, std::uint32_t nodes, std::
     stage.self = static_cast<std::int32_t>(node);
     stage.source = stage.target = part(kOutput, shard, local);
     stage.channel = 3;
-    algorithm.build(builder, stage);
+    std::get<StageAlgorithm>(algorithm.build)(builder, stage);
     builder.group(
         {.verb = Verb::kAllGather, .group = node, .lane = 1, .owners = owners, .source = kOutput, .target = kOutput});
   });

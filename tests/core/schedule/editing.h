@@ -27,6 +27,6 @@ struct Edited {
 
 /// `nodes` nodes of `local` ranks: reduce_scatter in the node, `algorithm` between the nodes for each shard,
 /// all_gather.
-Program build_staged(const AllReduceEntry& algorithm, std::uint32_t nodes, std::uint32_t local);
+Program build_staged(const Algorithm& algorithm, std::uint32_t nodes, std::uint32_t local);
 
 }  // namespace foldcast::schedule

@@ -12,7 +12,7 @@
 namespace foldcast::schedule {
 namespace {
 
-AllReduceEntry ring() { return all_reduce_algorithms().front(); }
+Algorithm ring() { return algorithms_of(Collective::kAllReduce).front(); }
 
 TEST(PrintText, OfARing) {
   EXPECT_EQ(print_text(build_flat(ring(), 2)), R"(ring: 2 ranks

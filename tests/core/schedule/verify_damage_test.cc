@@ -102,13 +102,14 @@ TEST(Verify, AcceptsOnlyWhatComputesTheSumInEveryOrder) {
   constexpr int kPrograms = 4000;
   int accepted = 0;
   for (int i = 0; i < kPrograms; ++i) {
-    const AllReduceEntry algorithm = all_reduce_algorithms()[random() % all_reduce_algorithms().size()];
+    const Algorithm algorithm =
+        algorithms_of(Collective::kAllReduce)[random() % algorithms_of(Collective::kAllReduce).size()];
     const auto n = static_cast<std::uint32_t>(1 + random() % 6);
     Program program = random() % 2 == 0 ? build_flat(algorithm, n)
                                         : build_staged(algorithm, n, static_cast<std::uint32_t>(1 + random() % 3));
     for (auto times = random() % 3; times-- > 0;) damage.to(program);
     damage.to(program);
-    const Status verified = verify_all_reduce(program);
+    const Status verified = verify(program, {}).status();
     if (!verified.ok()) {
       EXPECT_THAT(verified.message(), HasSubstr("rank "));
       continue;

@@ -131,7 +131,7 @@ TEST(Verify, CatchesShardsOfAPart) {
                                                       .target = {Space::kOutput, index, 2, 1}});
                                      }
                                    })),
-              HasSubstr("only a whole fragment can be sharded"));
+              HasSubstr("only whole blocks or a whole fragment can be sharded"));
 }
 
 TEST(Verify, CatchesBadGroups) {

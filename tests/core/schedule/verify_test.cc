@@ -17,7 +17,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-AllReduceEntry entry(std::string_view name) { return find_all_reduce(name).value(); }
+Algorithm entry(std::string_view name) { return find_algorithm(Collective::kAllReduce, name).value(); }
 
 /// The first step of a kind on a rank.
 std::uint32_t first(const Schedule& schedule, StepKind kind, std::uint32_t skip = 0) {
@@ -35,7 +35,7 @@ void edit(Program& program, std::uint32_t rank, const std::function<void(Edited&
 }
 
 TEST(Verify, EditingAloneDamagesNothing) {
-  for (const AllReduceEntry& algorithm : all_reduce_algorithms()) {
+  for (const Algorithm& algorithm : algorithms_of(Collective::kAllReduce)) {
     Program program = build_flat(algorithm, 5);
     for (std::uint32_t rank = 0; rank < 5; ++rank) edit(program, rank, [](Edited&) {});
     EXPECT_EQ(error_of(program), "accepted");
@@ -57,7 +57,7 @@ TEST(Verify, CatchesADroppedReceive) {
 }
 
 TEST(Verify, CatchesEveryDroppedReduce) {
-  for (const AllReduceEntry& algorithm : all_reduce_algorithms()) {
+  for (const Algorithm& algorithm : algorithms_of(Collective::kAllReduce)) {
     const Program whole = build_flat(algorithm, 6);
     for (std::uint32_t rank = 0; rank < 6; ++rank) {
       for (std::uint32_t step = 0; step < whole.ranks[rank].steps.size(); ++step) {
@@ -72,7 +72,7 @@ TEST(Verify, CatchesEveryDroppedReduce) {
 
 /// The builder keeps no edge that others imply, and each stands for a conflict: none can be spared.
 TEST(Verify, CatchesEveryDroppedDependence) {
-  for (const AllReduceEntry& algorithm : all_reduce_algorithms()) {
+  for (const Algorithm& algorithm : algorithms_of(Collective::kAllReduce)) {
     for (std::uint32_t n : {2, 3, 5, 8}) {
       const Program whole = build_flat(algorithm, n);
       for (std::uint32_t rank = 0; rank < n; ++rank) {
@@ -105,7 +105,7 @@ TEST(Verify, CatchesOperandsSwappedOnOneRank) {
 }
 
 TEST(Verify, CatchesADuplicatedReduce) {
-  for (const AllReduceEntry& algorithm : all_reduce_algorithms()) {
+  for (const Algorithm& algorithm : algorithms_of(Collective::kAllReduce)) {
     Program program = build_flat(algorithm, 4);
     for (std::uint32_t rank = 0; rank < 4; ++rank) {
       const Schedule& schedule = program.ranks[rank];
@@ -280,7 +280,7 @@ TEST(Verify, CatchesBrokenDependenceLists) {
   EXPECT_THAT(error_of(program), HasSubstr("rank 1: "));
 }
 
-TEST(Verify, RefusesNoRanks) { EXPECT_EQ(verify_all_reduce(Program{}).code(), Code::kInvalidArgument); }
+TEST(Verify, RefusesNoRanks) { EXPECT_EQ(verify(Program{}, {}).status().code(), Code::kInvalidArgument); }
 
 }  // namespace
 }  // namespace foldcast::schedule
