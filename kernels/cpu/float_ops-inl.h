@@ -38,6 +38,17 @@ V canonical_nan(D d, V value) {
   return hn::IfThenElse(hn::IsNaN(value), hn::Set(d, std::numeric_limits<hn::TFromD<D>>::quiet_NaN()), value);
 }
 
+/// Whether a lane of one of the vectors may be NaN: any NaN makes the sum NaN. So do infinities of both signs, which is
+/// a false alarm.
+template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
+bool may_have_nan(D d, V value) {
+  return !hwy::HWY_NAMESPACE::AllFalse(d, hwy::HWY_NAMESPACE::IsNaN(value));
+}
+template <class D, class V, class... More>
+bool may_have_nan(D d, V a, V b, More... more) {
+  return may_have_nan(d, hwy::HWY_NAMESPACE::Add(a, b), more...);
+}
+
 /// A fold in a vector of floats: `enter` each operand, `apply` pairwise, `leave` once, before canonical_nan.
 template <ReduceOp kOp>
 struct FloatOp {

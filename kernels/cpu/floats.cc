@@ -12,7 +12,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace foldcast::kernels {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T, ReduceOp kOp>
 struct FloatLanes {
@@ -20,26 +19,21 @@ struct FloatLanes {
   using Pack = hn::Vec<D>;
   using Op = FloatOp<kOp>;
   static constexpr std::size_t kBytes = sizeof(T) * hn::MaxLanes(D());
+  static constexpr std::size_t kRun = 4;
 
-#if HWY_TARGET == HWY_SCALAR
-  // A single lane is loaded by dereferencing, which wants alignment.
-  static Pack load(const std::byte* from) {
-    T value;
-    std::memcpy(&value, from, sizeof(value));
-    return Op::enter(hn::Set(D(), value));
-  }
-  static void store(Pack pack, std::byte* to) {
-    const T value = hn::GetLane(canonical_nan(D(), Op::leave(pack)));
-    std::memcpy(to, &value, sizeof(value));
-  }
-#else
-  static Pack load(const std::byte* from) { return Op::enter(hn::LoadU(D(), reinterpret_cast<const T*>(from))); }
-  static void store(Pack pack, std::byte* to) {
-    hn::StoreU(canonical_nan(D(), Op::leave(pack)), D(), reinterpret_cast<T*>(to));
-  }
-#endif
+  static Pack load(const std::byte* from) { return Op::enter(get(D(), from)); }
   static Pack fold(Pack a, Pack b) { return Op::apply(D(), a, b); }
   static Pack divide(Pack value, Pack divisor) { return hn::Div(value, divisor); }
+  static Pack leave(Pack pack) { return Op::leave(pack); }
+  template <class... Packs>
+  static bool suspect(Packs... packs) {
+    return may_have_nan(D(), packs...);
+  }
+  template <class Store>
+  static void store(Pack pack, std::byte* to) {
+    Store::put(pack, D(), to);
+  }
+  static void store_suspect(Pack pack, std::byte* to) { Cached::put(canonical_nan(D(), pack), D(), to); }
 };
 
 template <class T>
@@ -57,17 +51,30 @@ void fold_type(const Fold& fold) {
 }
 
 template <class T>
-void divide_type(const Division& division) {
+void divide_type(const Transform& transform, T divisor) {
   using Lanes = FloatLanes<T, ReduceOp::kSum>;
-  divide_all<Lanes>(division, hn::Set(typename Lanes::D(), static_cast<T>(division.divisor)));
+  transform_all<Lanes, Divide>(transform, hn::Set(typename Lanes::D(), divisor));
+}
+
+template <class T>
+void scale_type(const Transform& transform, const std::byte* scalar) {
+  using Lanes = FloatLanes<T, ReduceOp::kProd>;
+  T factor;
+  std::memcpy(&factor, scalar, sizeof(factor));
+  transform_all<Lanes, Multiply>(transform, hn::Set(typename Lanes::D(), factor));
 }
 
 void fold_floats(const Fold& fold) {
   fold.dtype == Datatype::kFloat64 ? fold_type<double>(fold) : fold_type<float>(fold);
 }
 
-void divide_floats(const Division& division) {
-  division.dtype == Datatype::kFloat64 ? divide_type<double>(division) : divide_type<float>(division);
+void divide_floats(const Transform& transform, std::uint64_t divisor) {
+  if (transform.dtype == Datatype::kFloat64) return divide_type(transform, static_cast<double>(divisor));
+  divide_type(transform, static_cast<float>(divisor));
+}
+
+void scale_floats(const Transform& transform, const std::byte* scalar) {
+  transform.dtype == Datatype::kFloat64 ? scale_type<double>(transform, scalar) : scale_type<float>(transform, scalar);
 }
 
 const char* chosen_target() { return hwy::TargetName(HWY_TARGET); }
@@ -81,10 +88,16 @@ namespace foldcast::kernels {
 
 HWY_EXPORT(fold_floats);
 HWY_EXPORT(divide_floats);
+HWY_EXPORT(scale_floats);
 HWY_EXPORT(chosen_target);
 
 void fold_floats(const Fold& fold) { HWY_DYNAMIC_DISPATCH(fold_floats)(fold); }
-void divide_floats(const Division& division) { HWY_DYNAMIC_DISPATCH(divide_floats)(division); }
+void divide_floats(const Transform& transform, std::uint64_t divisor) {
+  HWY_DYNAMIC_DISPATCH(divide_floats)(transform, divisor);
+}
+void scale_floats(const Transform& transform, const std::byte* scalar) {
+  HWY_DYNAMIC_DISPATCH(scale_floats)(transform, scalar);
+}
 std::string_view chosen_target() { return HWY_DYNAMIC_DISPATCH(chosen_target)(); }
 
 }  // namespace foldcast::kernels

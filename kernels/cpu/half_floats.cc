@@ -20,19 +20,29 @@ struct HalfLanes {
   using Pack = FloatPair;
   using Op = FloatOp<kOp>;
   static constexpr std::size_t kBytes = Format::kBytes;
+  static constexpr std::size_t kRun = 4;
 
   static Pack load(const std::byte* from) {
     const Pack pack = Format::widen(from);
     return {Op::enter(pack.first), Op::enter(pack.second)};
-  }
-  static void store(const Pack& pack, std::byte* to) {
-    Format::narrow({Op::leave(pack.first), Op::leave(pack.second)}, to);
   }
   static Pack fold(const Pack& a, const Pack& b) {
     return {Op::apply(DFloat(), a.first, b.first), Op::apply(DFloat(), a.second, b.second)};
   }
   static Pack divide(const Pack& value, const Pack& divisor) {
     return {hn::Div(value.first, divisor.first), hn::Div(value.second, divisor.second)};
+  }
+  static Pack leave(const Pack& pack) { return {Op::leave(pack.first), Op::leave(pack.second)}; }
+  template <class... Packs>
+  static bool suspect(const Packs&... packs) {
+    return may_have_nan(DFloat(), hn::Add(packs.first, packs.second)...);
+  }
+  template <class Store>
+  static void store(const Pack& pack, std::byte* to) {
+    Format::template narrow<Store>(pack, to);
+  }
+  static void store_suspect(const Pack& pack, std::byte* to) {
+    store<Cached>({canonical_nan(DFloat(), pack.first), canonical_nan(DFloat(), pack.second)}, to);
   }
 };
 
@@ -51,17 +61,32 @@ void fold_format(const Fold& fold) {
 }
 
 template <class Format>
-void divide_format(const Division& division) {
-  const auto divisor = hn::Set(DFloat(), static_cast<float>(division.divisor));
-  divide_all<HalfLanes<Format, ReduceOp::kSum>>(division, {divisor, divisor});
+void divide_format(const Transform& transform, float divisor) {
+  const auto lanes = hn::Set(DFloat(), divisor);
+  transform_all<HalfLanes<Format, ReduceOp::kSum>, Divide>(transform, {lanes, lanes});
+}
+
+template <class Format>
+void scale_format(const Transform& transform, float scalar) {
+  const auto lanes = hn::Set(DFloat(), scalar);
+  transform_all<HalfLanes<Format, ReduceOp::kProd>, Multiply>(transform, {lanes, lanes});
 }
 
 void fold_half_floats(const Fold& fold) {
   fold.dtype == Datatype::kFloat16 ? fold_format<Float16>(fold) : fold_format<Bfloat16>(fold);
 }
 
-void divide_half_floats(const Division& division) {
-  division.dtype == Datatype::kFloat16 ? divide_format<Float16>(division) : divide_format<Bfloat16>(division);
+void divide_half_floats(const Transform& transform, std::uint64_t divisor) {
+  const auto wide = static_cast<float>(divisor);
+  transform.dtype == Datatype::kFloat16 ? divide_format<Float16>(transform, wide)
+                                        : divide_format<Bfloat16>(transform, wide);
+}
+
+void scale_half_floats(const Transform& transform, const std::byte* scalar) {
+  std::uint16_t bits;
+  std::memcpy(&bits, scalar, sizeof(bits));
+  if (transform.dtype == Datatype::kFloat16) return scale_format<Float16>(transform, float_from_half(bits));
+  scale_format<Bfloat16>(transform, float_from_bfloat16(bits));
 }
 
 }  // namespace HWY_NAMESPACE
@@ -73,9 +98,15 @@ namespace foldcast::kernels {
 
 HWY_EXPORT(fold_half_floats);
 HWY_EXPORT(divide_half_floats);
+HWY_EXPORT(scale_half_floats);
 
 void fold_half_floats(const Fold& fold) { HWY_DYNAMIC_DISPATCH(fold_half_floats)(fold); }
-void divide_half_floats(const Division& division) { HWY_DYNAMIC_DISPATCH(divide_half_floats)(division); }
+void divide_half_floats(const Transform& transform, std::uint64_t divisor) {
+  HWY_DYNAMIC_DISPATCH(divide_half_floats)(transform, divisor);
+}
+void scale_half_floats(const Transform& transform, const std::byte* scalar) {
+  HWY_DYNAMIC_DISPATCH(scale_half_floats)(transform, scalar);
+}
 
 }  // namespace foldcast::kernels
 #endif

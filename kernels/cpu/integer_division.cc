@@ -43,13 +43,12 @@ class Divisor<std::uint64_t> {
 };
 
 template <class T>
-void divide_each(const Division& division) {
+void divide_each(const Transform& transform, std::uint64_t by) {
   using Unsigned = std::make_unsigned_t<T>;
-  const Divisor<Unsigned> divisor(division.divisor);
-  for (std::size_t offset = 0; offset < division.bytes; offset += sizeof(T)) {
-    std::byte* const at = division.target + offset;
+  const Divisor<Unsigned> divisor(by);
+  for (std::size_t offset = 0; offset < transform.bytes; offset += sizeof(T)) {
     T value;
-    std::memcpy(&value, at, sizeof(value));
+    std::memcpy(&value, transform.source + offset, sizeof(value));
     Unsigned bits = static_cast<Unsigned>(value);
     // Rounding toward zero is rounding magnitudes down. The magnitude of the most negative value fits the unsigned
     // type.
@@ -57,30 +56,30 @@ void divide_each(const Division& division) {
     if (negative) bits = static_cast<Unsigned>(Unsigned{0} - bits);
     bits = divisor.quotient(bits);
     if (negative) bits = static_cast<Unsigned>(Unsigned{0} - bits);
-    std::memcpy(at, &bits, sizeof(bits));
+    std::memcpy(transform.target + offset, &bits, sizeof(bits));
   }
 }
 
 }  // namespace
 
-void divide_integers(const Division& division) {
-  switch (division.dtype) {
+void divide_integers(const Transform& transform, std::uint64_t divisor) {
+  switch (transform.dtype) {
     case Datatype::kInt8:
-      return divide_each<std::int8_t>(division);
+      return divide_each<std::int8_t>(transform, divisor);
     case Datatype::kUint8:
-      return divide_each<std::uint8_t>(division);
+      return divide_each<std::uint8_t>(transform, divisor);
     case Datatype::kInt16:
-      return divide_each<std::int16_t>(division);
+      return divide_each<std::int16_t>(transform, divisor);
     case Datatype::kUint16:
-      return divide_each<std::uint16_t>(division);
+      return divide_each<std::uint16_t>(transform, divisor);
     case Datatype::kInt32:
-      return divide_each<std::int32_t>(division);
+      return divide_each<std::int32_t>(transform, divisor);
     case Datatype::kUint32:
-      return divide_each<std::uint32_t>(division);
+      return divide_each<std::uint32_t>(transform, divisor);
     case Datatype::kInt64:
-      return divide_each<std::int64_t>(division);
+      return divide_each<std::int64_t>(transform, divisor);
     default:
-      return divide_each<std::uint64_t>(division);
+      return divide_each<std::uint64_t>(transform, divisor);
   }
 }
 

@@ -11,22 +11,21 @@
 HWY_BEFORE_NAMESPACE();
 namespace foldcast::kernels {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 
 // Without vectors: one element a pack, so that nothing is asked of Highway that a single lane cannot do.
 template <class T, ReduceOp kOp>
-struct IntegerLanes {
+struct IntegerLanes : WithoutNan {
   using Pack = T;
   static constexpr std::size_t kBytes = sizeof(T);
 
+  static Pack all(T value) { return value; }
   static Pack load(const std::byte* from) {
     T value;
     std::memcpy(&value, from, sizeof(value));
     return value;
   }
-  static void store(Pack pack, std::byte* to) { std::memcpy(to, &pack, sizeof(pack)); }
   static Pack fold(Pack a, Pack b) {
     if constexpr (kOp == ReduceOp::kMin) return b < a ? b : a;
     if constexpr (kOp == ReduceOp::kMax) return a < b ? b : a;
@@ -34,6 +33,12 @@ struct IntegerLanes {
     if constexpr (kOp == ReduceOp::kProd) return static_cast<T>(std::uint64_t{a} * std::uint64_t{b});
     if constexpr (kOp == ReduceOp::kSum) return static_cast<T>(std::uint64_t{a} + std::uint64_t{b});
   }
+  static Pack leave(Pack pack) { return pack; }
+  template <class Store>
+  static void store(Pack pack, std::byte* to) {
+    std::memcpy(to, &pack, sizeof(pack));
+  }
+  static void store_suspect(Pack pack, std::byte* to) { store<Cached>(pack, to); }
 };
 
 #else
@@ -48,7 +53,7 @@ V wrapping_product(D d, V a, V b) {
     const auto even = hn::And(hn::Mul(a16, b16), hn::Set(d16, 0x00FF));
     const auto odd = hn::ShiftLeft<8>(hn::Mul(hn::ShiftRight<8>(a16), hn::ShiftRight<8>(b16)));
     return hn::BitCast(d, hn::Or(even, odd));
-  } else if constexpr (sizeof(hn::TFromD<D>) == 8 && HWY_TARGET != HWY_AVX3) {
+  } else if constexpr (sizeof(hn::TFromD<D>) == 8 && (!HWY_ARCH_X86 || HWY_TARGET > HWY_AVX3)) {
     // (a1 2^32 + a0)(b1 2^32 + b0) = a0 b0 + (a1 b0 + a0 b1) 2^32, modulo 2^64.
     const hn::Repartition<std::uint32_t, D> d32;
     const auto a32 = hn::BitCast(d32, a);
@@ -62,19 +67,25 @@ V wrapping_product(D d, V a, V b) {
 }
 
 template <class T, ReduceOp kOp>
-struct IntegerLanes {
+struct IntegerLanes : WithoutNan {
   using D = hn::ScalableTag<T>;
   using Pack = hn::Vec<D>;
   static constexpr std::size_t kBytes = sizeof(T) * hn::MaxLanes(D());
 
-  static Pack load(const std::byte* from) { return hn::LoadU(D(), reinterpret_cast<const T*>(from)); }
-  static void store(Pack pack, std::byte* to) { hn::StoreU(pack, D(), reinterpret_cast<T*>(to)); }
+  static Pack all(T value) { return hn::Set(D(), value); }
+  static Pack load(const std::byte* from) { return get(D(), from); }
   static Pack fold(Pack a, Pack b) {
     if constexpr (kOp == ReduceOp::kMin) return hn::Min(a, b);
     if constexpr (kOp == ReduceOp::kMax) return hn::Max(a, b);
     if constexpr (kOp == ReduceOp::kProd) return wrapping_product(D(), a, b);
     if constexpr (kOp == ReduceOp::kSum) return hn::Add(a, b);
   }
+  static Pack leave(Pack pack) { return pack; }
+  template <class Store>
+  static void store(Pack pack, std::byte* to) {
+    Store::put(pack, D(), to);
+  }
+  static void store_suspect(Pack pack, std::byte* to) { store<Cached>(pack, to); }
 };
 
 #endif
@@ -131,6 +142,27 @@ void fold_integers(const Fold& fold) {
   }
 }
 
+template <class Unsigned>
+void scale_type(const Transform& transform, const std::byte* scalar) {
+  using Lanes = IntegerLanes<Unsigned, ReduceOp::kProd>;
+  Unsigned factor;
+  std::memcpy(&factor, scalar, sizeof(factor));
+  transform_all<Lanes, Multiply>(transform, Lanes::all(factor));
+}
+
+void scale_integers(const Transform& transform, const std::byte* scalar) {
+  switch (size_of(transform.dtype)) {
+    case 1:
+      return scale_type<std::uint8_t>(transform, scalar);
+    case 2:
+      return scale_type<std::uint16_t>(transform, scalar);
+    case 4:
+      return scale_type<std::uint32_t>(transform, scalar);
+    default:
+      return scale_type<std::uint64_t>(transform, scalar);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace foldcast::kernels
 HWY_AFTER_NAMESPACE();
@@ -139,7 +171,12 @@ HWY_AFTER_NAMESPACE();
 namespace foldcast::kernels {
 
 HWY_EXPORT(fold_integers);
+HWY_EXPORT(scale_integers);
+
 void fold_integers(const Fold& fold) { HWY_DYNAMIC_DISPATCH(fold_integers)(fold); }
+void scale_integers(const Transform& transform, const std::byte* scalar) {
+  HWY_DYNAMIC_DISPATCH(scale_integers)(transform, scalar);
+}
 
 }  // namespace foldcast::kernels
 #endif

@@ -2,7 +2,8 @@
 //
 // Where an instruction converts contiguous elements it is used; else the elements at even and odd places of a vector
 // are widened where they stand, which needs no movement across lanes. Narrowing undoes either order, rounds to nearest
-// even, overflows to infinity and writes every NaN as the one quiet NaN without payload.
+// even and overflows to infinity; of NaNs it takes the one quiet NaN without payload only (canonical_nan). Conversions
+// between arrays use widen_in_order and narrow_in_order.
 
 #if defined(FOLDCAST_KERNELS_CPU_WIDEN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOLDCAST_KERNELS_CPU_WIDEN_INL_H_
@@ -15,12 +16,12 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/float_ops-inl.h"
+#include "kernels/cpu/memory-inl.h"
 #include "kernels/formats.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace foldcast::kernels {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 using DFloat = hn::ScalableTag<float>;
 struct FloatPair {
@@ -40,8 +41,9 @@ struct ScalarFormat {
     std::memcpy(&bits, from, sizeof(bits));
     return {hn::Set(DFloat(), kWiden(bits)), hn::Zero(DFloat())};
   }
+  template <class Store>
   static void narrow(const FloatPair& pair, std::byte* to) {
-    const std::uint16_t bits = kNarrow(hn::GetLane(canonical_nan(DFloat(), pair.first)));
+    const std::uint16_t bits = kNarrow(hn::GetLane(pair.first));
     std::memcpy(to, &bits, sizeof(bits));
   }
 };
@@ -54,11 +56,11 @@ using DBits = hn::RebindToUnsigned<DFloat>;
 using DShort = hn::Repartition<std::uint16_t, DFloat>;
 using VBits = hn::Vec<DBits>;
 
-inline VBits load_shorts(const std::byte* from) {
-  return hn::BitCast(DBits(), hn::LoadU(DShort(), reinterpret_cast<const std::uint16_t*>(from)));
-}
-inline void store_shorts(VBits bits, std::byte* to) {
-  hn::StoreU(hn::BitCast(DShort(), bits), DShort(), reinterpret_cast<std::uint16_t*>(to));
+inline VBits load_shorts(const std::byte* from) { return hn::BitCast(DBits(), get(DShort(), from)); }
+
+/// A float vector's worth of elements, each in the lower half of its lane.
+inline VBits load_half_of_shorts(const std::byte* from) {
+  return hn::PromoteTo(DBits(), get(hn::Rebind<std::uint16_t, DFloat>(), from));
 }
 
 struct Bfloat16 {
@@ -69,10 +71,21 @@ struct Bfloat16 {
     return {hn::BitCast(DFloat(), hn::ShiftLeft<16>(bits)),
             hn::BitCast(DFloat(), hn::And(bits, hn::Set(DBits(), 0xFFFF'0000)))};
   }
+  template <class Store>
   static void narrow(const FloatPair& pair, std::byte* to) {
-    const VBits even = hn::ShiftRight<16>(rounded(pair.first));
-    const VBits odd = hn::And(rounded(pair.second), hn::Set(DBits(), 0xFFFF'0000));
-    store_shorts(hn::Or(even, odd), to);
+    const auto even = hn::BitCast(DShort(), hn::ShiftRight<16>(rounded(pair.first)));
+    Store::put(hn::OddEven(hn::BitCast(DShort(), rounded(pair.second)), even), DShort(), to);
+  }
+
+  static FloatPair widen_in_order(const std::byte* from) {
+    const auto widen_one = [](const std::byte* at)
+                               HWY_ATTR { return hn::BitCast(DFloat(), hn::ShiftLeft<16>(load_half_of_shorts(at))); };
+    return {widen_one(from), widen_one(from + kBytes / 2)};
+  }
+  static void narrow_in_order(const FloatPair& pair, std::byte* to) {
+    const auto low = hn::BitCast(DShort(), rounded(pair.first));
+    const auto high = hn::BitCast(DShort(), rounded(pair.second));
+    Cached::put(hn::ConcatOdd(DShort(), high, low), DShort(), to);
   }
 
  private:
@@ -80,12 +93,11 @@ struct Bfloat16 {
   static VBits rounded(hn::Vec<DFloat> value) {
     const VBits bits = hn::BitCast(DBits(), value);
     const VBits is_odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(DBits(), 1));
-    const VBits nearest = hn::Add(hn::Add(bits, hn::Set(DBits(), 0x7FFF)), is_odd);
-    return hn::IfThenElse(hn::RebindMask(DBits(), hn::IsNaN(value)), hn::Set(DBits(), 0x7FC0'0000), nearest);
+    return hn::Add(hn::Add(bits, hn::Set(DBits(), 0x7FFF)), is_odd);
   }
 };
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64  // lower numbers are the newer sets
 
 struct Float16 {
   using DHalf = hn::Rebind<hwy::float16_t, DFloat>;
@@ -93,19 +105,16 @@ struct Float16 {
   static constexpr std::size_t kBytes = 2 * kVector;
 
   static FloatPair widen(const std::byte* from) { return {widen_one(from), widen_one(from + kVector)}; }
+  template <class Store>
   static void narrow(const FloatPair& pair, std::byte* to) {
-    narrow_one(pair.first, to);
-    narrow_one(pair.second, to + kVector);
+    Store::put(hn::DemoteTo(DHalf(), pair.first), DHalf(), to);
+    Store::put(hn::DemoteTo(DHalf(), pair.second), DHalf(), to + kVector);
   }
+  static FloatPair widen_in_order(const std::byte* from) { return widen(from); }
+  static void narrow_in_order(const FloatPair& pair, std::byte* to) { narrow<Cached>(pair, to); }
 
  private:
-  static hn::Vec<DFloat> widen_one(const std::byte* from) {
-    return hn::PromoteTo(DFloat(), hn::LoadU(DHalf(), reinterpret_cast<const hwy::float16_t*>(from)));
-  }
-  static void narrow_one(hn::Vec<DFloat> value, std::byte* to) {
-    const auto half = hn::DemoteTo(DHalf(), canonical_nan(DFloat(), value));
-    hn::StoreU(half, DHalf(), reinterpret_cast<hwy::float16_t*>(to));
-  }
+  static hn::Vec<DFloat> widen_one(const std::byte* from) { return hn::PromoteTo(DFloat(), get(DHalf(), from)); }
 };
 
 #else
@@ -118,8 +127,19 @@ struct Float16 {
     const VBits bits = load_shorts(from);
     return {widened(hn::And(bits, hn::Set(DBits(), 0xFFFF))), widened(hn::ShiftRight<16>(bits))};
   }
+  template <class Store>
   static void narrow(const FloatPair& pair, std::byte* to) {
-    store_shorts(hn::Or(narrowed(pair.first), hn::ShiftLeft<16>(narrowed(pair.second))), to);
+    const VBits both = hn::Or(narrowed(pair.first), hn::ShiftLeft<16>(narrowed(pair.second)));
+    Store::put(hn::BitCast(DShort(), both), DShort(), to);
+  }
+
+  static FloatPair widen_in_order(const std::byte* from) {
+    return {widened(load_half_of_shorts(from)), widened(load_half_of_shorts(from + kBytes / 2))};
+  }
+  static void narrow_in_order(const FloatPair& pair, std::byte* to) {
+    const auto low = hn::BitCast(DShort(), narrowed(pair.first));
+    const auto high = hn::BitCast(DShort(), narrowed(pair.second));
+    Cached::put(hn::ConcatEven(DShort(), high, low), DShort(), to);
   }
 
  private:

@@ -24,13 +24,20 @@ inline std::mt19937_64 fresh_generator() {
 /// the rest are values whose sums and products mostly stay in range.
 inline std::uint64_t random_element(Datatype dtype, std::mt19937_64& random) {
   const std::uint64_t bits = random();
-  if (!is_floating(dtype) || (bits >> 62) == 0) return bits;
+  if (dtype == Datatype::kBool) return (bits & 3) == 0 ? bits >> 8 : (bits >> 8) & 1;
+  // As often zero as not, else logical ops would have nothing to tell apart.
+  if (!is_floating(dtype)) return (bits >> 63) != 0 ? bits << 1 >> 1 : (bits & 1) << ((bits >> 1) & 31);
+  if ((bits >> 62) == 0) return bits;
   const double value = (static_cast<double>(bits & 0xFFFF'FFFF) / 0x8000'0000 - 1.0) * ((bits >> 61) & 1 ? 1.0 : 100.0);
   switch (dtype) {
     case Datatype::kFloat16:
       return encode_float(value, 5, 10);
     case Datatype::kBfloat16:
       return encode_float(value, 8, 7);
+    case Datatype::kFloat8E4m3:
+      return encode_e4m3(value);
+    case Datatype::kFloat8E5m2:
+      return encode_float(value, 5, 2);
     case Datatype::kFloat32:
       return std::bit_cast<std::uint32_t>(static_cast<float>(value));
     default:

@@ -10,7 +10,7 @@ namespace {
 
 class DivideTest : public testing::TestWithParam<Datatype> {};
 
-INSTANTIATE_TEST_SUITE_P(EveryDatatype, DivideTest, every_datatype(), datatype_name);
+INSTANTIATE_TEST_SUITE_P(EveryDatatype, DivideTest, every_number(), datatype_name);
 
 constexpr std::uint64_t kDivisors[] = {1,          2,
                                        3,          5,

@@ -45,10 +45,17 @@ inline std::string datatype_name(const testing::TestParamInfo<Datatype>& tested)
 }
 
 /// For INSTANTIATE_TEST_SUITE_P.
+inline auto every_number() {
+  return testing::Values(Datatype::kInt8, Datatype::kUint8, Datatype::kInt16, Datatype::kUint16, Datatype::kInt32,
+                         Datatype::kUint32, Datatype::kInt64, Datatype::kUint64, Datatype::kFloat16,
+                         Datatype::kBfloat16, Datatype::kFloat32, Datatype::kFloat64, Datatype::kFloat8E4m3,
+                         Datatype::kFloat8E5m2);
+}
 inline auto every_datatype() {
   return testing::Values(Datatype::kInt8, Datatype::kUint8, Datatype::kInt16, Datatype::kUint16, Datatype::kInt32,
                          Datatype::kUint32, Datatype::kInt64, Datatype::kUint64, Datatype::kFloat16,
-                         Datatype::kBfloat16, Datatype::kFloat32, Datatype::kFloat64);
+                         Datatype::kBfloat16, Datatype::kFloat32, Datatype::kFloat64, Datatype::kFloat8E4m3,
+                         Datatype::kFloat8E5m2, Datatype::kBool);
 }
 
 }  // namespace foldcast::kernels::test

@@ -27,7 +27,7 @@ T canonical(T value) {
 
 template <class Float>
 Float apply_float(ReduceOp op, Float a, Float b) {
-  if (op == ReduceOp::kSum || op == ReduceOp::kAvg) return a + b;
+  if (pairwise(op) == ReduceOp::kSum) return a + b;
   if (op == ReduceOp::kProd) return a * b;
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<Float>::quiet_NaN();
   const bool a_first = a == b ? std::signbit(a) : a < b;
@@ -39,6 +39,18 @@ T apply_integer(ReduceOp op, T a, T b) {
   const __int128 wide_a = a;
   const __int128 wide_b = b;
   switch (op) {
+    case ReduceOp::kLand:
+      return static_cast<T>(a != 0 && b != 0);
+    case ReduceOp::kLor:
+      return static_cast<T>(a != 0 || b != 0);
+    case ReduceOp::kLxor:
+      return static_cast<T>((a != 0) != (b != 0));
+    case ReduceOp::kBand:
+      return static_cast<T>(a & b);
+    case ReduceOp::kBor:
+      return static_cast<T>(a | b);
+    case ReduceOp::kBxor:
+      return static_cast<T>(a ^ b);
     case ReduceOp::kProd:
       return static_cast<T>(static_cast<unsigned __int128>(wide_a) * static_cast<unsigned __int128>(wide_b));
     case ReduceOp::kMin:
@@ -50,9 +62,7 @@ T apply_integer(ReduceOp op, T a, T b) {
   }
 }
 
-/// How one datatype is stored, and in what it accumulates.
-template <Datatype kDtype>
-struct Codec;
+// A codec: how a datatype is stored, and in what it accumulates.
 
 template <class T>
 struct PlainCodec {
@@ -67,15 +77,40 @@ struct PlainCodec {
     }
   }
 };
-template <int kExponentBits, int kMantissaBits>
+template <class Bits, int kExponentBits, int kMantissaBits>
 struct SmallFloatCodec {
-  using Stored = std::uint16_t;
+  using Stored = Bits;
   using Wide = float;
   static Wide decode(Stored bits) { return static_cast<float>(decode_float(bits, kExponentBits, kMantissaBits)); }
-  static Stored encode(Wide value) {
-    return static_cast<std::uint16_t>(encode_float(value, kExponentBits, kMantissaBits));
-  }
+  static Stored encode(Wide value) { return static_cast<Stored>(encode_float(value, kExponentBits, kMantissaBits)); }
 };
+struct E4m3Codec {
+  using Stored = std::uint8_t;
+  using Wide = float;
+  static Wide decode(Stored bits) { return static_cast<float>(decode_e4m3(bits)); }
+  static Stored encode(Wide value) { return static_cast<Stored>(encode_e4m3(value)); }
+};
+struct BoolCodec {
+  using Stored = std::uint8_t;
+  using Wide = bool;
+  static Wide decode(Stored value) { return value != 0; }
+  static Stored encode(Wide value) { return value ? 1 : 0; }
+};
+
+bool apply_bool(ReduceOp op, bool a, bool b) {
+  switch (op) {
+    case ReduceOp::kProd:
+    case ReduceOp::kMin:
+    case ReduceOp::kLand:
+    case ReduceOp::kBand:
+      return a && b;
+    case ReduceOp::kLxor:
+    case ReduceOp::kBxor:
+      return a != b;
+    default:
+      return a || b;
+  }
+}
 
 template <class Codec>
 Bytes fold_as(ReduceOp op, const std::vector<Bytes>& inputs) {
@@ -88,6 +123,8 @@ Bytes fold_as(ReduceOp op, const std::vector<Bytes>& inputs) {
       const auto next = Codec::decode(element<Stored>(inputs[k], i));
       if constexpr (std::is_floating_point_v<typename Codec::Wide>) {
         sum = apply_float(op, sum, next);
+      } else if constexpr (std::is_same_v<typename Codec::Wide, bool>) {
+        sum = apply_bool(op, sum, next);
       } else {
         sum = apply_integer(op, sum, next);
       }
@@ -116,6 +153,22 @@ Bytes divide_as(const Bytes& values, std::uint64_t divisor) {
   return result;
 }
 
+template <class Codec>
+Bytes scale_as(const Bytes& values, const Bytes& scalar) {
+  using Stored = typename Codec::Stored;
+  const auto factor = Codec::decode(element<Stored>(scalar, 0));
+  Bytes result(values.size());
+  for (std::size_t i = 0; i < result.size() / sizeof(Stored); ++i) {
+    const auto value = Codec::decode(element<Stored>(values, i));
+    if constexpr (std::is_floating_point_v<typename Codec::Wide>) {
+      set_element<Stored>(result, i, Codec::encode(value * factor));
+    } else {
+      set_element<Stored>(result, i, apply_integer(ReduceOp::kProd, Stored(value), Stored(factor)));
+    }
+  }
+  return result;
+}
+
 template <class Function>
 Bytes with_codec(Datatype dtype, const Function& function) {
   switch (dtype) {
@@ -136,13 +189,19 @@ Bytes with_codec(Datatype dtype, const Function& function) {
     case Datatype::kUint64:
       return function(PlainCodec<std::uint64_t>{});
     case Datatype::kFloat16:
-      return function(SmallFloatCodec<5, 10>{});
+      return function(SmallFloatCodec<std::uint16_t, 5, 10>{});
     case Datatype::kBfloat16:
-      return function(SmallFloatCodec<8, 7>{});
+      return function(SmallFloatCodec<std::uint16_t, 8, 7>{});
     case Datatype::kFloat32:
       return function(PlainCodec<float>{});
     case Datatype::kFloat64:
       return function(PlainCodec<double>{});
+    case Datatype::kFloat8E4m3:
+      return function(E4m3Codec{});
+    case Datatype::kFloat8E5m2:
+      return function(SmallFloatCodec<std::uint8_t, 5, 2>{});
+    case Datatype::kBool:
+      return function(BoolCodec{});
   }
   return {};
 }
@@ -155,6 +214,10 @@ Bytes reference_fold(ReduceOp op, Datatype dtype, const std::vector<Bytes>& inpu
 
 Bytes reference_divide(Datatype dtype, const Bytes& values, std::uint64_t divisor) {
   return with_codec(dtype, [&]<class Codec>(Codec) { return divide_as<Codec>(values, divisor); });
+}
+
+Bytes reference_scale(Datatype dtype, const Bytes& values, const Bytes& scalar) {
+  return with_codec(dtype, [&]<class Codec>(Codec) { return scale_as<Codec>(values, scalar); });
 }
 
 double decode_float(std::uint32_t bits, int exponent_bits, int mantissa_bits) {
@@ -193,6 +256,29 @@ std::uint32_t encode_float(double value, int exponent_bits, int mantissa_bits) {
   if (whole < implied) return sign | whole;
   // A carry to 2 * implied lands on the next exponent with a zero mantissa by plain addition.
   return sign | ((static_cast<std::uint32_t>(exponent + bias) << mantissa_bits) + (whole - implied));
+}
+
+double decode_e4m3(std::uint32_t bits) {
+  if ((bits & 0x7F) == 0x7F) return std::numeric_limits<double>::quiet_NaN();
+  // With a fifth exponent bit above, none of the numbers has the topmost exponent.
+  const double magnitude = std::ldexp(decode_float(bits & 0x7F, 5, 3), 8);
+  return (bits & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+std::uint32_t encode_e4m3(double value) {
+  const double magnitude = std::fabs(value);
+  // Linear search in the order of the codes: the nearest, and of two equally near the even one.
+  std::uint32_t nearest = 0;
+  double least = magnitude;
+  for (std::uint32_t code = 1; code <= 0x7E; ++code) {
+    const double distance = std::fabs(magnitude - decode_e4m3(code));
+    if (distance < least || (distance == least && code % 2 == 0)) {
+      nearest = code;
+      least = distance;
+    }
+  }
+  if (std::isnan(value) || magnitude > 464) return 0x7F;
+  return nearest | (std::signbit(value) ? 0x80 : 0);
 }
 
 }  // namespace foldcast::kernels::test

@@ -12,10 +12,11 @@ namespace {
 struct Patterns {
   explicit Patterns(Datatype dtype)
       : size(size_of(dtype)),
-        mantissa_bits(dtype == Datatype::kFloat16    ? 10
-                      : dtype == Datatype::kBfloat16 ? 7
-                      : dtype == Datatype::kFloat32  ? 23
-                                                     : 52) {
+        mantissa_bits(dtype == Datatype::kFloat16      ? 10
+                      : dtype == Datatype::kBfloat16   ? 7
+                      : dtype == Datatype::kFloat32    ? 23
+                      : dtype == Datatype::kFloat8E5m2 ? 2
+                                                       : 52) {
     sign = std::uint64_t{1} << (size * 8 - 1);
     least_normal = std::uint64_t{1} << mantissa_bits;
     infinity = (sign - 1) & ~(least_normal - 1);
@@ -59,7 +60,7 @@ class SpecialValuesTest : public testing::TestWithParam<Datatype> {
 
 INSTANTIATE_TEST_SUITE_P(EveryFloat, SpecialValuesTest,
                          testing::Values(Datatype::kFloat16, Datatype::kBfloat16, Datatype::kFloat32,
-                                         Datatype::kFloat64),
+                                         Datatype::kFloat64, Datatype::kFloat8E5m2),
                          datatype_name);
 
 TEST_P(SpecialValuesTest, NanWinsAndIsTheOneQuietNan) {
