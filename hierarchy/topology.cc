@@ -154,7 +154,29 @@ Layout Layout::from(std::span<const HostIdentity> ranks) {
     layout.ranks_per_kernel = std::max(layout.ranks_per_kernel, ++kernels[identity.kernel]);
     layout.cores = rank == 0 ? identity.cores : std::min(layout.cores, identity.cores);
   }
+  layout.oversubscribed = layout.ranks_per_kernel > layout.cores;
   return layout;
+}
+
+Layout Layout::subset(std::span<const std::int32_t> ranks) const {
+  Layout part;
+  part.ranks_per_kernel = ranks_per_kernel;
+  part.cores = cores;
+  part.oversubscribed = oversubscribed;
+  std::map<std::int32_t, std::int32_t> number_of;  // old node to new
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::int32_t node = node_of[static_cast<std::size_t>(ranks[rank])];
+    auto [entry, fresh] = number_of.try_emplace(node, static_cast<std::int32_t>(part.nodes.size()));
+    if (fresh) {
+      part.nodes.emplace_back();
+      part.hostnames.push_back(hostnames[static_cast<std::size_t>(node)]);
+    }
+    auto& members = part.nodes[static_cast<std::size_t>(entry->second)];
+    part.node_of.push_back(entry->second);
+    part.local_rank_of.push_back(static_cast<std::int32_t>(members.size()));
+    members.push_back(static_cast<std::int32_t>(rank));
+  }
+  return part;
 }
 
 Layout Layout::uniform(std::uint32_t nodes, std::uint32_t ranks_per_node) {

@@ -34,9 +34,13 @@ struct Layout {
   std::uint32_t ranks_per_kernel = 1;            ///< most ranks that share one machine's cores
   std::uint32_t cores = 1;                       ///< least cores any rank may run on
 
+  bool oversubscribed = false;                   ///< some machine has more ranks than cores for them
+
   std::size_t size() const { return node_of.size(); }
   std::size_t smallest_node() const;
   static Layout from(std::span<const HostIdentity> ranks);
+  /// Of a sub-communicator: these ranks, renumbered in the given order.
+  Layout subset(std::span<const std::int32_t> ranks) const;
   /// nodes x ranks_per_node, for planning and explaining without a job.
   static Layout uniform(std::uint32_t nodes, std::uint32_t ranks_per_node);
 };

@@ -52,6 +52,12 @@ class Transport : public Engine {
 /// Makes a transport for the job with this token.
 using TransportFactory = std::function<Result<std::unique_ptr<Transport>>(std::uint64_t token)>;
 
+/// What a process of a job talks over.
+struct TransportFactories {
+  TransportFactory network;  ///< between nodes, and towards aggregators
+  TransportFactory node;     ///< among the ranks of one node, for what no node group does
+};
+
 struct TransportOptions {
   std::uint64_t token = 0;  ///< of the job: messages with another one are dropped and counted
   std::uint64_t unexpected_bytes = 64u << 20;

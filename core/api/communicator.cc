@@ -3,269 +3,228 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <numeric>
 
-#include "core/base/log.h"
-#include "core/base/wire.h"
-#include "core/select/calibrate.h"
+#include "core/api/premul.h"
 #include "hierarchy/planner.h"
 #include "hierarchy/shm/shm_node_group.h"
-#include "offload/client/provider.h"
 
 namespace foldcast::api {
 namespace {
 
-constexpr std::uint32_t kWorld = 1;
-/// What 64-bit user space can address.
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
-constexpr std::uint32_t kTreeBit = 1u << 31;
-constexpr std::chrono::milliseconds kJoinTimeout{5000};
-
-/// One member's word on its join, as it travels: the granted caps, or the reason for none.
-struct JoinReport {
-  enum class Outcome : std::uint8_t { kRefused, kJoined, kIdle };  ///< idle: a member of no tree, has no objection
-  Outcome outcome = Outcome::kRefused;
-  GroupCaps caps;
-  std::string text;
-
-  std::string serialize() const {
-    WireWriter writer;
-    writer.put(static_cast<std::uint8_t>(outcome)).put(caps.dtypes).put(caps.ops).put(caps.fragment_bytes);
-    writer.put(caps.slots).put(caps.depth).put(caps.exclusive).put(caps.deterministic).put_bytes(text);
-    return writer.take();
-  }
-  static Result<JoinReport> parse(std::string_view bytes) {
-    WireReader reader(bytes);
-    JoinReport report;
-    const auto outcome = reader.get<std::uint8_t>();
-    report.outcome = static_cast<Outcome>(outcome);
-    report.caps.dtypes = reader.get<std::uint32_t>();
-    report.caps.ops = reader.get<std::uint32_t>();
-    report.caps.fragment_bytes = reader.get<std::uint64_t>();
-    report.caps.slots = reader.get<std::uint32_t>();
-    report.caps.depth = reader.get<std::uint32_t>();
-    report.caps.exclusive = reader.get<std::uint8_t>() != 0;
-    report.caps.deterministic = reader.get<std::uint8_t>() != 0;
-    report.text = reader.get_bytes();
-    if (!reader.complete() || outcome > static_cast<std::uint8_t>(Outcome::kIdle)) {
-      return internal_error("a malformed join report");
-    }
-    return report;
-  }
-};
+/// Sequence numbers of point-to-point messages, which do not count as calls, are apart from those of calls.
+constexpr std::uint64_t kPointToPoint = std::uint64_t{1} << 63;
 
 }  // namespace
 
-Status validate_shape(const CollectiveCall& call) {
-  if (!is_valid(call.dtype)) {
-    return invalid_argument(fmt::format("unknown datatype {}", static_cast<int>(call.dtype)));
+Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<runtime::Context> context,
+                                                           std::span<const std::int32_t> members,
+                                                           std::uint32_t number) {
+  const runtime::Context& c = *context;
+  std::unique_ptr<Communicator> made(new Communicator(std::move(context), c.layout().subset(members)));
+  auto& endpoints = made->endpoints_;
+  endpoints.communicator = number;
+  endpoints.world_ranks.assign(members.begin(), members.end());
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    const auto world_rank = static_cast<std::size_t>(members[rank]);
+    if (members[rank] == c.rank()) endpoints.rank = static_cast<std::int32_t>(rank);
+    endpoints.routes.push_back(c.routes()[world_rank]);
+    endpoints.peers.push_back(c.peers()[world_rank]);
+    endpoints.names.push_back(c.names()[world_rank]);
   }
-  if (!is_valid(call.op)) return invalid_argument(fmt::format("unknown op {}", static_cast<int>(call.op)));
-  if (call.count > kMostBytes / size_of(call.dtype)) {
-    return invalid_argument(
-        fmt::format("a count of {} x {} does not fit an address space", call.count, to_string(call.dtype)));
-  }
-  return ok_status();
-}
-
-Status validate(const CollectiveCall& call) {
-  FOLDCAST_RETURN_IF_ERROR(validate_shape(call));
-  if (call.count == 0) return ok_status();
-  if (call.recv == nullptr) return invalid_argument("the receive buffer is NULL and the count is not 0");
-  if (call.send == nullptr) return invalid_argument("the send buffer is NULL and the count is not 0");
-  const auto send = reinterpret_cast<std::uintptr_t>(call.send);
-  const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
-  const std::uint64_t bytes = call.count * size_of(call.dtype);
-  if (send != recv && send < recv + bytes && recv < send + bytes) {
-    return invalid_argument(fmt::format(
-        "send and receive buffers overlap by {} bytes: pass the same pointer (in place) or separate buffers",
-        std::min(send, recv) + bytes - std::max(send, recv)));
-  }
-  return ok_status();
-}
-
-Result<std::unique_ptr<WorldCommunicator>> WorldCommunicator::create(
-    Config config, const bootstrap::LaunchInfo& launch, const transports::TransportFactory& make_transport) {
-  FOLDCAST_ASSIGN(const auto policy, select::path_policy_from_string(config.path));
-  FOLDCAST_ASSIGN(auto context, runtime::Context::create(std::move(config), launch, make_transport));
-  std::unique_ptr<WorldCommunicator> world(new WorldCommunicator(std::move(context)));
-  runtime::Context& c = *world->context_;
-  auto& endpoints = world->endpoints_;
-  endpoints.rank = c.rank();
-  endpoints.communicator = kWorld;
-  endpoints.transport = c.layout().nodes.size() > 1 ? &c.transport() : nullptr;
-  endpoints.peers = c.peers();
-  endpoints.names = c.names();
-  for (const auto& group : hierarchy::groups_of(c.layout())) {
+  for (const auto& group : hierarchy::groups_of(made->layout_)) {
     endpoints.groups.push_back(nullptr);
     endpoints.group_names.push_back(group.name);
   }
-  FOLDCAST_RETURN_IF_ERROR(world->join_node());
-  FOLDCAST_ASSIGN(auto model, world->join_tree(policy, make_transport));
-  world->selector_ = std::make_unique<select::Selector>(c.layout(), c.rank(), std::move(model));
-  FOLDCAST_RETURN_IF_ERROR(world->calibrate());
-  world->selector_->set_policy(policy);
-  FOLDCAST_RETURN_IF_ERROR(world->selector_->force({c.config().plan, {c.config().fragment_bytes, c.config().depth}}));
-  return world;
+  made->sent_.assign(members.size(), 0);
+  made->received_.assign(members.size(), 0);
+  const std::int32_t first = *std::min_element(members.begin(), members.end());
+  FOLDCAST_RETURN_IF_ERROR(made->join_node(first));
+  made->selector_ = std::make_unique<select::Selector>(made->layout_, endpoints.rank, select::LinkModel());
+  const runtime::Lock lock = made->lock();
+  made->context_->enter_communicator(number, first);
+  if (made->node_group_) {
+    endpoints.groups[made->layout_.node_of[endpoints.rank]] = made->node_group_.get();
+    FOLDCAST_RETURN_IF_ERROR(made->context_->add_engine(*made->node_group_));
+  }
+  return made;
 }
 
-WorldCommunicator::~WorldCommunicator() {
-  if (tree_) context_->remove_engine(*tree_);
+Communicator::~Communicator() {
+  const runtime::Lock lock = this->lock();
+  for (const auto& tree : trees_) context_->remove_engine(*tree);
   if (node_group_) context_->remove_engine(*node_group_);
+  context_->leave_communicator(endpoints_.communicator);
 }
 
-Status WorldCommunicator::join_node() {
-  const auto& layout = context_->layout();
-  const int node = layout.node_of[context_->rank()];
-  const auto& ranks = layout.nodes[node];
+Status Communicator::join_node(std::int32_t first) {
+  const int node = layout_.node_of[endpoints_.rank];
+  const auto& ranks = layout_.nodes[node];
   if (ranks.size() == 1) return ok_status();
   hierarchy::ShmOptions options;
-  options.name = fmt::format("{}-{:016x}-{}", context_->job_id(), context_->job_token(), node);
-  options.rank = layout.local_rank_of[context_->rank()];
+  options.name = fmt::format("{}-{:016x}-{}-{}-{}", context_->job_id(), context_->job_token(), endpoints_.communicator,
+                             first, node);
+  options.rank = layout_.local_rank_of[endpoints_.rank];
   options.size = static_cast<int>(ranks.size());
-  options.timeout = context_->setup_time_left();
+  options.timeout = context_->config().setup_timeout;
   FOLDCAST_ASSIGN(node_group_, hierarchy::make_shm_node_group(options));
-  endpoints_.groups[node] = node_group_.get();
-  return context_->add_engine(*node_group_);
-}
-
-Result<std::unique_ptr<offload::OffloadGroup>> WorldCommunicator::ask_tree(
-    const transports::TransportFactory& make_transport) {
-  const Config& config = context_->config();
-  const auto& layout = context_->layout();
-  FOLDCAST_ASSIGN(const auto switches, offload::SwitchTopology::load(config.topology));
-  FOLDCAST_ASSIGN(const auto aggregators, offload::parse_aggregators(config.aggregators));
-  FOLDCAST_ASSIGN(const auto tree, offload::build_tree(switches, aggregators, layout.hostnames));
-  provider_ = offload::make_aggregator_provider(make_transport);
-  const auto shard = static_cast<std::uint32_t>(layout.local_rank_of[context_->rank()]);
-  offload::JoinRequest request;
-  request.tree = &tree;
-  request.group = kTreeBit | (kWorld << 16) | shard;
-  request.job_token = context_->job_token();
-  request.job = context_->job_id();
-  request.member = layout.node_of[context_->rank()];
-  // Whoever is refused at once waits for those that are not: their answer must come before the set-up ends.
-  request.timeout = std::min(kJoinTimeout, context_->setup_time_left() / 2);
-  request.fragment_timeout = config.timeout;
-  if (!config.aggregator_key_file.empty()) {
-    FOLDCAST_ASSIGN(request.key, read_key_file(config.aggregator_key_file));
-  }
-  return provider_->join(request);
-}
-
-Result<select::LinkModel> WorldCommunicator::join_tree(select::PathPolicy policy,
-                                                       const transports::TransportFactory& make_transport) {
-  select::LinkModel model;
-  const auto& layout = context_->layout();
-  const Config& config = context_->config();
-  JoinReport mine;
-  std::unique_ptr<offload::OffloadGroup> group;
-  const auto shard = static_cast<std::size_t>(layout.local_rank_of[context_->rank()]);
-  if (layout.nodes.size() == 1) {
-    model.tree_refusal = "one node: nothing leaves it";
-    return model;
-  }
-  const bool configured = !config.topology.empty() && !config.aggregators.empty();
-  if (policy == select::PathPolicy::kHost) {
-    mine.text = "the path policy at set-up was host";
-  } else if (!configured) {
-    mine.text = "no aggregators are configured: set FOLDCAST_TOPOLOGY and FOLDCAST_AGGREGATORS";
-  } else if (shard >= layout.smallest_node()) {
-    mine.outcome = JoinReport::Outcome::kIdle;
-  } else if (auto asked = ask_tree(make_transport); asked.ok()) {
-    group = std::move(asked).value();
-    mine.outcome = JoinReport::Outcome::kJoined;
-    mine.caps = group->caps();
-    mine.text = group->describe();
-  } else {
-    mine.text = asked.status().message();
-  }
-
-  // All or none: one member without the tree and everybody takes the host path.
-  FOLDCAST_ASSIGN(const auto reports, context_->gather("world/tree", mine.serialize()));
-  bool first = true;
-  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-    FOLDCAST_ASSIGN(const auto report, JoinReport::parse(reports[rank]));
-    if (report.outcome == JoinReport::Outcome::kIdle) continue;
-    if (report.outcome == JoinReport::Outcome::kRefused) {
-      model.tree = false;
-      model.tree_refusal = fmt::format("{}: {}", context_->names()[rank], report.text);
-      const bool wanted = configured && policy != select::PathPolicy::kHost;
-      if (context_->rank() == 0 && wanted) log().warn("no offload: {}", model.tree_refusal);
-      return model;  // `group` leaves the tree here
-    }
-    model.tree_caps = first ? report.caps : intersect(model.tree_caps, report.caps);
-    if (first) model.tree_description = report.text;
-    first = false;
-  }
-  model.tree = !first;
-  if (group) {
-    tree_ = std::move(group);
-    const std::size_t number = layout.nodes.size() + shard;
-    endpoints_.groups[number] = tree_.get();
-    endpoints_.group_names[number] = fmt::format("tree {} ({})", shard, tree_->describe());
-    FOLDCAST_RETURN_IF_ERROR(context_->add_engine(*tree_));
-  }
-  return model;
-}
-
-Result<double> WorldCommunicator::timed_call(const hierarchy::Composition& composition, std::uint64_t bytes) {
-  FOLDCAST_ASSIGN(const select::Plan* plan, selector_->plan_of(composition, bytes));
-  std::vector<std::byte> buffer(bytes);
-  runtime::Binding binding;
-  binding.input = binding.output = buffer.data();
-  binding.signature = {Collective::kAllReduce, Datatype::kUint8, ReduceOp::kMax, 0, 0, bytes};
-  binding.sequence = ++sequence_;
-  const auto begin = std::chrono::steady_clock::now();
-  FOLDCAST_ASSIGN(runtime::Execution * execution, context_->executor().launch(endpoints_, *plan, binding));
-  FOLDCAST_RETURN_IF_ERROR(finish(execution));
-  double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
-
-  FOLDCAST_ASSIGN(const auto all, context_->gather(fmt::format("world/timed/{}", ++timed_calls_),
-                                                   std::string_view(reinterpret_cast<const char*>(&us), sizeof(us))));
-  for (const auto& bytes_of_rank : all) {
-    double other = 0;
-    if (bytes_of_rank.size() != sizeof(other)) return internal_error("malformed time");
-    std::memcpy(&other, bytes_of_rank.data(), sizeof(other));
-    us = std::max(us, other);
-  }
-  return us;
-}
-
-Status WorldCommunicator::calibrate() {
-  select::KnownLinks known;
-  known.latency_us = context_->config().link_latency_us;
-  known.bytes_per_us = context_->config().link_gbps * 1000 / 8;
-  FOLDCAST_ASSIGN(auto model, select::calibrate(context_->layout(), selector_->model(), known,
-                                                [this](const hierarchy::Composition& composition, std::uint64_t bytes) {
-                                                  return timed_call(composition, bytes);
-                                                }));
-  selector_->set_model(std::move(model));
   return ok_status();
 }
 
-Result<runtime::Execution*> WorldCommunicator::start(const CollectiveCall& call) {
-  FOLDCAST_RETURN_IF_ERROR(validate(call));
-  FOLDCAST_ASSIGN(const auto selection, selector_->select_for_call(call.count, call.dtype, call.op));
-  runtime::Binding binding;
-  binding.input = static_cast<const std::byte*>(call.send);
-  binding.output = static_cast<std::byte*>(call.recv);
-  binding.signature = {call.kind, call.dtype, call.op, WireFormat::kExact, 0, call.count};
-  binding.sequence = sequence_ + 1;
-  FOLDCAST_ASSIGN(runtime::Execution * execution, context_->executor().launch(endpoints_, *selection.plan, binding));
-  ++sequence_;  // a refused call has no number: the others do not know of it
-  return execution;
+Result<std::unique_ptr<Communicator>> Communicator::descend(std::span<const std::int32_t> members,
+                                                            std::uint32_t number) {
+  FOLDCAST_ASSIGN(auto made, create(context_, members, number));
+  select::LinkModel model = selector_->model();
+  model.tree = false;
+  model.tree_refusal = "only the job's first communicator joins a tree";
+  made->selector_->set_model(std::move(model));
+  made->selector_->set_policy(selector_->policy());
+  FOLDCAST_RETURN_IF_ERROR(made->selector_->force(selector_->forced()));
+  made->wire_ = wire_;
+  return made;
 }
 
-Status WorldCommunicator::finish(runtime::Execution* execution) {
-  Status status = context_->progress().wait(*execution);
-  context_->executor().release(execution);
+Result<std::unique_ptr<Communicator>> Communicator::split(std::int32_t colour, std::int32_t key) {
+  struct Wish {
+    std::int32_t colour, key;
+    std::uint32_t number, unused;
+  };
+  const auto n = static_cast<std::size_t>(size());
+  Wish mine{colour, key, 0, 0};
+  {
+    const runtime::Lock lock = this->lock();
+    mine.number = context_->next_communicator();
+  }
+  std::vector<Wish> all(n);
+  CollectiveCall exchange;
+  exchange.kind = Collective::kAllGather;
+  exchange.send = &mine;
+  exchange.recv = all.data();
+  exchange.count = sizeof(Wish);
+  FOLDCAST_RETURN_IF_ERROR(run(exchange).with_context("splitting a communicator"));
+
+  std::uint32_t number = 0;
+  for (const Wish& wish : all) number = std::max(number, wish.number);
+  std::vector<std::int32_t> members;
+  for (std::size_t rank = 0; rank < n; ++rank) {
+    if (colour != kNoColour && all[rank].colour == colour) members.push_back(static_cast<std::int32_t>(rank));
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [&](std::int32_t a, std::int32_t b) { return all[a].key < all[b].key; });
+  for (std::int32_t& member : members) member = endpoints_.world_ranks[member];
+
+  Result<std::unique_ptr<Communicator>> made(std::unique_ptr<Communicator>{});
+  if (!members.empty()) made = descend(members, number);
+  // All or none: a communicator that some of its ranks lack could only hang.
+  std::uint8_t failed = made.ok() ? 0 : 1;
+  CollectiveCall vote;
+  vote.send = vote.recv = &failed;
+  vote.count = 1;
+  vote.op = ReduceOp::kMax;
+  FOLDCAST_RETURN_IF_ERROR(run(vote).with_context("splitting a communicator"));
+  if (made.ok() && failed != 0) return unavailable("another rank could not make the new communicator; see its error");
+  return made;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::shrink() {
+  const auto& members = endpoints_.world_ranks;
+  const std::vector<int> asked(members.begin(), members.end());
+  const std::int32_t first = *std::min_element(members.begin(), members.end());
+  const std::string name = fmt::format("shrink/{}/{}/{}", endpoints_.communicator, first, ++shrinks_);
+  const Deadline deadline = Deadline::after(context_->config().setup_timeout);
+  std::vector<std::int32_t> survivors;
+  std::uint32_t number = 0;
+  {
+    const runtime::Lock lock = this->lock();
+    const std::string mine = std::to_string(context_->next_communicator());
+    FOLDCAST_ASSIGN(const auto answers, context_->store().gather_alive(name, asked, mine, deadline));
+    for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+      if (!answers[rank]) continue;
+      survivors.push_back(members[rank]);
+      number = std::max(number, static_cast<std::uint32_t>(std::stoul(*answers[rank])));
+    }
+  }
+  auto made = descend(survivors, number);
+  const runtime::Lock lock = this->lock();
+  const std::vector<int> voters(survivors.begin(), survivors.end());
+  FOLDCAST_ASSIGN(const auto votes,
+                  context_->store().gather(name + "/made", voters, made.ok() ? "yes" : "no", deadline));
+  const bool all_made = std::all_of(votes.begin(), votes.end(), [](const auto& vote) { return vote == "yes"; });
+  if (made.ok() && !all_made) return unavailable("another rank could not make the new communicator; see its error");
+  return made;
+}
+
+void Communicator::abort() {
+  const runtime::Lock lock = this->lock();
+  context_->abort(endpoints_.communicator);
+}
+
+std::uint64_t Communicator::next_sequence(const Operation& operation) {
+  const CollectiveCall& call = operation.call();
+  if (call.kind != Collective::kSendRecv) return ++sequence_;
+  return kPointToPoint | ++(call.sends ? sent_ : received_)[call.root];
+}
+
+select::CallShape Communicator::shape_of(const CollectiveCall& call) const {
+  select::CallShape shape;
+  shape.kind = call.kind;
+  shape.dtype = call.dtype;
+  shape.op = is_premul(call.op) ? ReduceOp::kPremulSum : call.op;
+  shape.root = has_root(call.kind) ? call.root : 0;
+  shape.count = call.count;
+  if (reduces(shape.kind) && shape.dtype == Datatype::kFloat32 && layout_.nodes.size() > 1) shape.wire = wire_;
+  return shape;
+}
+
+Status Communicator::start(const CollectiveCall& call, Operation& operation) {
+  FOLDCAST_RETURN_IF_ERROR(operation.prepare(call, rank(), size()));
+  const runtime::Lock lock = this->lock();
+  return launch(operation);
+}
+
+Status Communicator::launch(Operation& operation) {
+  const CollectiveCall& call = operation.call();
+  runtime::Binding& binding = operation.binding();
+  const select::Plan* plan = nullptr;
+  if (call.kind == Collective::kSendRecv) {
+    if (endpoints_.routes[call.root] == nullptr) return unsupported("a job of one rank sends no messages");
+    plan = &selector_->point_to_point(call.root, call.sends);
+  } else {
+    select::CallShape shape = operation.shape();
+    if (reduces(shape.kind) && shape.dtype == Datatype::kFloat32 && layout_.nodes.size() > 1) shape.wire = wire_;
+    binding.signature.wire = shape.wire;
+    FOLDCAST_ASSIGN(const auto selection, selector_->select_for_call(shape));
+    plan = selection.plan;
+    if (operation.has_gaps() && layout_.nodes.size() == 1) operation.close_gaps();
+  }
+  // A refused call has no number: the others do not know of it.
+  FOLDCAST_RETURN_IF_ERROR(context_->executor().health(endpoints_.communicator));
+  binding.sequence = next_sequence(operation);
+  FOLDCAST_ASSIGN(operation.execution, context_->executor().launch(endpoints_, *plan, binding));
+  context_->progress().nudge();
+  return ok_status();
+}
+
+Status Communicator::finish(Operation& operation) {
+  runtime::Lock lock = this->lock();
+  const Status status = context_->progress().wait(*operation.execution, lock);
+  context_->executor().release(operation.execution);
+  operation.execution = nullptr;
+  if (status.ok()) operation.finish();
   return status;
 }
 
-bool WorldCommunicator::test(runtime::Execution* execution) {
-  if (!execution->finished()) context_->progress().poll(*execution);
-  return execution->finished();
+bool Communicator::test(Operation& operation) {
+  const runtime::Lock lock = this->lock();
+  if (!operation.execution->finished()) context_->progress().poll(*operation.execution);
+  return operation.execution->finished();
+}
+
+Status Communicator::run(const CollectiveCall& call) {
+  Operation operation;
+  FOLDCAST_RETURN_IF_ERROR(start(call, operation));
+  return finish(operation);
 }
 
 }  // namespace foldcast::api

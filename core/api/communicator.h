@@ -2,67 +2,83 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "core/api/operation.h"
 #include "core/runtime/context.h"
 #include "core/select/selector.h"
 #include "hierarchy/node_group.h"
-#include "offload/provider.h"
 
 namespace foldcast::api {
 
-/// What a collective call asks for, checked: below this nothing parses, allocates by count, or throws.
-struct CollectiveCall {
-  Collective kind = Collective::kAllReduce;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  std::uint64_t count = 0;
-  Datatype dtype = Datatype::kUint8;
-  ReduceOp op = ReduceOp::kSum;
-};
-
-/// Where communicators come from: the composition root. Wires the layers together for all ranks of a job.
-/// One thread at a time.
-class WorldCommunicator {
+/// An ordered set of the job's ranks and the calls among them. Wires the layers together; connections and memory belong
+/// to the context, which all communicators of the process share and which ends with the last of them.
+///
+/// Every method but the constructor functions and the destructor takes the context's gate by itself. One thread at a
+/// time, but for abort().
+class Communicator {
  public:
-  /// Collective. Joins the job, the node's shared memory and (where configured, by all or none) an aggregation tree,
-  /// and measures the links.
-  static Result<std::unique_ptr<WorldCommunicator>> create(Config config, const bootstrap::LaunchInfo& launch,
-                                                           const transports::TransportFactory& make_transport);
-  ~WorldCommunicator();
+  /// How a member names the ranks of its new communicator.
+  static constexpr std::int32_t kNoColour = -1;
 
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  std::int32_t rank() const { return endpoints_.rank; }
+  std::int32_t size() const { return static_cast<std::int32_t>(layout_.size()); }
+  const hierarchy::Layout& layout() const { return layout_; }
   runtime::Context& context() { return *context_; }
   select::Selector& selector() { return *selector_; }
+  /// Taken for everything that is not a method of this class.
+  runtime::Lock lock() { return runtime::Lock(context_->gate()); }
 
-  /// Starts a call; the execution goes back with finish().
-  Result<runtime::Execution*> start(const CollectiveCall& call);
-  /// Blocks until finished, releases, gives the call's status.
-  Status finish(runtime::Execution* execution);
-  /// One pass; true when finished. The execution still goes back with finish().
-  bool test(runtime::Execution* execution);
+  void set_wire_format(WireFormat format) { wire_ = format; }
+
+  /// Collective: see foldcast.h. Null where the colour is kNoColour.
+  Result<std::unique_ptr<Communicator>> split(std::int32_t colour, std::int32_t key);
+  Result<std::unique_ptr<Communicator>> shrink();
+  void abort();
+
+  /// A call's shape here, for questions about plans.
+  select::CallShape shape_of(const CollectiveCall& call) const;
+  /// Starts a call. `operation` must live, unmoved, until finish().
+  Status start(const CollectiveCall& call, Operation& operation);
+  /// Blocks until finished; the call's status.
+  Status finish(Operation& operation);
+  /// One pass; true when finished. finish() is still due.
+  bool test(Operation& operation);
+  /// start() and finish().
+  Status run(const CollectiveCall& call);
 
  private:
-  explicit WorldCommunicator(std::unique_ptr<runtime::Context> context) : context_(std::move(context)) {}
-  Status join_node();
-  /// What selection needs to know of the tree; joined by all or none.
-  Result<select::LinkModel> join_tree(select::PathPolicy policy, const transports::TransportFactory& make_transport);
-  Status calibrate();
-  Result<double> timed_call(const hierarchy::Composition& composition, std::uint64_t bytes);
-  Result<std::unique_ptr<offload::OffloadGroup>> ask_tree(const transports::TransportFactory& make_transport);
+  friend class WorldBuilder;
+  Communicator(std::shared_ptr<runtime::Context> context, hierarchy::Layout layout)
+      : context_(std::move(context)), layout_(std::move(layout)) {}
 
-  std::unique_ptr<runtime::Context> context_;
-  std::unique_ptr<hierarchy::NodeGroup> node_group_;
-  std::unique_ptr<offload::OffloadProvider> provider_;
-  std::unique_ptr<offload::OffloadGroup> tree_;
-  std::unique_ptr<select::Selector> selector_;
+  /// `members`: ranks of the job. Collective over those of them that share a node; the gate is free.
+  static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<runtime::Context> context,
+                                                      std::span<const std::int32_t> members, std::uint32_t number);
+  Status join_node(std::int32_t first);
+  /// A communicator like this one over other members.
+  Result<std::unique_ptr<Communicator>> descend(std::span<const std::int32_t> members, std::uint32_t number);
+  Status launch(Operation& operation);
+  std::uint64_t next_sequence(const Operation& operation);
+
+  std::shared_ptr<runtime::Context> context_;
+  hierarchy::Layout layout_;
   runtime::Endpoints endpoints_;
+  std::unique_ptr<hierarchy::NodeGroup> node_group_;
+  std::vector<std::unique_ptr<Engine>> trees_;
+  std::shared_ptr<void> tree_owner_;  ///< what must outlive trees_
+  std::unique_ptr<select::Selector> selector_;
+  WireFormat wire_ = WireFormat::kExact;
   std::uint64_t sequence_ = 0;
-  std::uint32_t timed_calls_ = 0;
+  std::vector<std::uint64_t> sent_, received_;  ///< point-to-point messages with each rank so far
+  std::uint32_t shrinks_ = 0;
 };
-
-/// kInvalidArgument naming what is wrong with a call's datatype, op or count.
-Status validate_shape(const CollectiveCall& call);
-/// As validate_shape, and of its buffers: null or overlapping ones.
-Status validate(const CollectiveCall& call);
 
 }  // namespace foldcast::api

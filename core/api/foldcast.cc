@@ -1,28 +1,24 @@
 #include "core/api/foldcast.h"
 
-#include <exception>
+#include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 
-#include "core/api/communicator.h"
+#include "core/api/handles.h"
+#include "core/api/premul.h"
+#include "core/api/world.h"
 #include "core/base/log.h"
 #include "core/schedule/print.h"
+#include "kernels/user_op.h"
 #include "transports/ucx/ucx.h"
 
 using foldcast::Status;
+using foldcast::api::Communicator;
+using foldcast::api::guarded;
+using foldcast::api::narrow;
+using foldcast::api::need;
 
-struct foldcast_comm {
-  std::unique_ptr<foldcast::api::WorldCommunicator> world;
-  std::string text;  ///< what the last question for one was answered with
-};
-
-struct foldcast_request {
-  foldcast::api::WorldCommunicator* world = nullptr;
-  foldcast::runtime::Execution* execution = nullptr;
-  std::uint8_t barrier_byte = 0;  ///< a barrier is an all-reduce of this
-};
-
+namespace foldcast::api {
 namespace {
 
 std::string& last_error() {
@@ -30,40 +26,30 @@ std::string& last_error() {
   return message;
 }
 
+}  // namespace
+
 foldcast_result_t report(const Status& status) {
   if (status.ok()) return FOLDCAST_SUCCESS;
   last_error() = status.message();
   return static_cast<foldcast_result_t>(status.code());
 }
 
-/// The C ABI's border: what libraries below may throw ends here.
-template <typename Call>
-foldcast_result_t guarded(Call&& call) {
-  try {
-    return report(call());
-  } catch (const std::bad_alloc&) {
-    return report(foldcast::resource_exhausted("out of memory"));
-  } catch (const std::exception& error) {
-    return report(foldcast::internal_error(error.what()));
-  }
-}
+}  // namespace foldcast::api
 
-Status need(const void* pointer, const char* what) {
-  if (pointer != nullptr) return foldcast::ok_status();
-  return foldcast::invalid_argument(std::string(what) + " is NULL");
-}
+namespace {
 
-Status get(foldcast_comm_t comm, int* target, int value(foldcast_comm_t)) {
+Status get(foldcast_comm_t comm, int* target, int value(const Communicator&)) {
   FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
   FOLDCAST_RETURN_IF_ERROR(need(target, "the result pointer"));
-  *target = value(comm);
+  *target = value(*comm->communicator);
   return foldcast::ok_status();
 }
 
-foldcast::transports::TransportFactory transport_factory() {
-  return [](std::uint64_t token) {
+foldcast::transports::TransportFactory ucx(bool within_node) {
+  return [within_node](std::uint64_t token) {
     foldcast::transports::UcxOptions options;
     options.token = token;
+    options.within_node = within_node;
     return foldcast::transports::make_ucx(options);
   };
 }
@@ -84,66 +70,51 @@ Status init(foldcast_comm_t* comm) {
   if (launch.rank == 0) {
     for (const auto& warning : config.warnings()) foldcast::log().warn("{}", warning);
   }
-  FOLDCAST_ASSIGN(auto world, foldcast::api::WorldCommunicator::create(std::move(config), launch, transport_factory()));
+  FOLDCAST_ASSIGN(auto world, foldcast::api::create_world(std::move(config), launch, {ucx(false), ucx(true)}));
   *comm = new foldcast_comm{std::move(world), {}};
   return foldcast::ok_status();
 }
 
-Status start(const foldcast::api::CollectiveCall& call, foldcast_comm_t comm, void* stream,
-             foldcast_request_t* request) {
-  FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
-  FOLDCAST_RETURN_IF_ERROR(need(request, "the request pointer"));
-  *request = nullptr;
-  if (stream != nullptr) {
-    return foldcast::unsupported("a stream was given, but this build reduces host memory only: pass NULL");
-  }
-  auto made = std::make_unique<foldcast_request>();
-  foldcast::api::CollectiveCall checked = call;
-  if (call.kind == foldcast::Collective::kBarrier) checked.send = checked.recv = &made->barrier_byte;
-  if (call.send == FOLDCAST_IN_PLACE) checked.send = call.recv;
-  FOLDCAST_ASSIGN(made->execution, comm->world->start(checked));
-  made->world = comm->world.get();
-  *request = made.release();
+/// A function of the application behind the kernels' face.
+struct UserFunction {
+  foldcast_op_function_t function;
+  void* context;
+};
+
+void call_user_function(const void* left, void* right, std::size_t count, foldcast::Datatype dtype, void* context) {
+  const auto& user = *static_cast<const UserFunction*>(context);
+  user.function(left, right, count, static_cast<foldcast_datatype_t>(dtype), user.context);
+}
+
+/// Hands a new communicator, or none, to the caller.
+Status hand_over(foldcast::Result<std::unique_ptr<Communicator>> made, foldcast_comm_t* target) {
+  FOLDCAST_RETURN_IF_ERROR(made.status());
+  if (*made) *target = new foldcast_comm{*std::move(made), {}};
   return foldcast::ok_status();
 }
 
-Status wait(foldcast_request_t* request) {
-  FOLDCAST_RETURN_IF_ERROR(need(request, "the request pointer"));
-  if (*request == nullptr) return foldcast::ok_status();
-  std::unique_ptr<foldcast_request> owned(*request);
-  *request = nullptr;
-  return owned->world->finish(owned->execution);
-}
-
-/// Values that no enumerator has must not become one in the narrower enumerations.
-template <typename Enum>
-Enum narrow(int value) {
-  return static_cast<Enum>(value < 0 || value > 255 ? 255 : value);
-}
-
-foldcast::api::CollectiveCall all_reduce_call(const void* send, void* recv, size_t count, foldcast_datatype_t dtype,
-                                              foldcast_op_t op) {
-  foldcast::api::CollectiveCall call;
-  call.send = send;
-  call.recv = recv;
-  call.count = count;
-  call.dtype = narrow<foldcast::Datatype>(dtype);
-  call.op = narrow<foldcast::ReduceOp>(op);
-  return call;
-}
-
-foldcast::api::CollectiveCall barrier_call() {
-  foldcast::api::CollectiveCall call;
-  call.kind = foldcast::Collective::kBarrier;
-  call.count = 1;
-  call.op = foldcast::ReduceOp::kMax;
-  return call;
+/// For calls that make a communicator.
+Status check_parent(foldcast_comm_t comm, foldcast_comm_t* made) {
+  FOLDCAST_RETURN_IF_ERROR(need(made, "the communicator pointer"));
+  *made = nullptr;
+  return need(comm, "the communicator");
 }
 
 /// For questions about plans.
-Status check_question(foldcast_comm_t comm, const foldcast::api::CollectiveCall& call) {
+foldcast::Result<foldcast::select::CallShape> shape_of(foldcast_comm_t comm, const foldcast_shape_t* shape) {
   FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
-  return foldcast::api::validate_shape(call);
+  FOLDCAST_RETURN_IF_ERROR(need(shape, "the shape"));
+  foldcast::api::CollectiveCall call;
+  call.kind = narrow<foldcast::Collective>(shape->collective);
+  call.count = shape->count;
+  call.dtype = narrow<foldcast::Datatype>(shape->dtype);
+  call.op = narrow<foldcast::ReduceOp>(shape->op);
+  call.root = shape->root;
+  if (call.kind == foldcast::Collective::kNone || static_cast<std::size_t>(call.kind) >= foldcast::kCollectiveCount) {
+    return foldcast::invalid_argument("unknown collective " + std::to_string(static_cast<int>(shape->collective)));
+  }
+  FOLDCAST_RETURN_IF_ERROR(foldcast::api::validate_shape(call));
+  return comm->communicator->shape_of(call);
 }
 
 }  // namespace
@@ -162,12 +133,20 @@ const char* foldcast_datatype_string(foldcast_datatype_t dtype) {
 
 const char* foldcast_op_string(foldcast_op_t op) { return foldcast::to_string(narrow<foldcast::ReduceOp>(op)).data(); }
 
+const char* foldcast_collective_string(foldcast_collective_t kind) {
+  return foldcast::to_string(narrow<foldcast::Collective>(kind)).data();
+}
+
+const char* foldcast_wire_format_string(foldcast_wire_format_t format) {
+  return foldcast::to_string(narrow<foldcast::WireFormat>(format)).data();
+}
+
 size_t foldcast_datatype_size(foldcast_datatype_t dtype) {
   const auto checked = narrow<foldcast::Datatype>(dtype);
   return foldcast::is_valid(checked) ? foldcast::size_of(checked) : 0;
 }
 
-const char* foldcast_last_error(void) { return last_error().c_str(); }
+const char* foldcast_last_error(void) { return foldcast::api::last_error().c_str(); }
 
 foldcast_result_t foldcast_comm_init(foldcast_comm_t* comm) {
   return guarded([&] { return init(comm); });
@@ -180,52 +159,69 @@ foldcast_result_t foldcast_comm_destroy(foldcast_comm_t comm) {
   });
 }
 
+foldcast_result_t foldcast_comm_split(foldcast_comm_t comm, int colour, int key, foldcast_comm_t* made) {
+  return guarded([&]() -> Status {
+    FOLDCAST_RETURN_IF_ERROR(check_parent(comm, made));
+    if (colour < 0 && colour != FOLDCAST_UNDEFINED) {
+      return foldcast::invalid_argument("a colour is 0 or more, or FOLDCAST_UNDEFINED");
+    }
+    return hand_over(comm->communicator->split(colour, key), made);
+  });
+}
+
+foldcast_result_t foldcast_comm_dup(foldcast_comm_t comm, foldcast_comm_t* made) {
+  return guarded([&]() -> Status {
+    FOLDCAST_RETURN_IF_ERROR(check_parent(comm, made));
+    return hand_over(comm->communicator->split(0, 0), made);
+  });
+}
+
+foldcast_result_t foldcast_comm_shrink(foldcast_comm_t comm, foldcast_comm_t* made) {
+  return guarded([&]() -> Status {
+    FOLDCAST_RETURN_IF_ERROR(check_parent(comm, made));
+    return hand_over(comm->communicator->shrink(), made);
+  });
+}
+
+foldcast_result_t foldcast_comm_abort(foldcast_comm_t comm) {
+  return guarded([&]() -> Status {
+    FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
+    comm->communicator->abort();
+    return foldcast::ok_status();
+  });
+}
+
 foldcast_result_t foldcast_comm_rank(foldcast_comm_t comm, int* rank) {
-  return guarded([&] { return get(comm, rank, [](foldcast_comm_t c) { return c->world->context().rank(); }); });
+  return guarded([&] { return get(comm, rank, [](const Communicator& c) { return c.rank(); }); });
 }
 
 foldcast_result_t foldcast_comm_size(foldcast_comm_t comm, int* size) {
-  return guarded([&] { return get(comm, size, [](foldcast_comm_t c) { return c->world->context().size(); }); });
+  return guarded([&] { return get(comm, size, [](const Communicator& c) { return c.size(); }); });
 }
 
 foldcast_result_t foldcast_comm_local_rank(foldcast_comm_t comm, int* local_rank) {
-  return guarded([&] {
-    return get(comm, local_rank, [](foldcast_comm_t c) {
-      return c->world->context().layout().local_rank_of[c->world->context().rank()];
-    });
-  });
+  return guarded(
+      [&] { return get(comm, local_rank, [](const Communicator& c) { return c.layout().local_rank_of[c.rank()]; }); });
 }
 
 foldcast_result_t foldcast_comm_node_count(foldcast_comm_t comm, int* nodes) {
   return guarded([&] {
-    return get(comm, nodes,
-               [](foldcast_comm_t c) { return static_cast<int>(c->world->context().layout().nodes.size()); });
+    return get(comm, nodes, [](const Communicator& c) { return static_cast<int>(c.layout().nodes.size()); });
   });
 }
 
 foldcast_result_t foldcast_comm_node(foldcast_comm_t comm, int* node) {
-  return guarded([&] {
-    return get(comm, node,
-               [](foldcast_comm_t c) { return c->world->context().layout().node_of[c->world->context().rank()]; });
-  });
+  return guarded([&] { return get(comm, node, [](const Communicator& c) { return c.layout().node_of[c.rank()]; }); });
 }
 
 foldcast_result_t foldcast_comm_set_path(foldcast_comm_t comm, foldcast_path_t path) {
   return guarded([&]() -> Status {
     FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
-    switch (path) {
-      case FOLDCAST_PATH_AUTO:
-        comm->world->selector().set_policy(foldcast::select::PathPolicy::kAuto);
-        break;
-      case FOLDCAST_PATH_OFFLOAD:
-        comm->world->selector().set_policy(foldcast::select::PathPolicy::kOffload);
-        break;
-      case FOLDCAST_PATH_HOST:
-        comm->world->selector().set_policy(foldcast::select::PathPolicy::kHost);
-        break;
-      default:
-        return foldcast::invalid_argument("unknown path " + std::to_string(static_cast<int>(path)));
+    if (path < FOLDCAST_PATH_AUTO || path > FOLDCAST_PATH_HOST) {
+      return foldcast::invalid_argument("unknown path " + std::to_string(static_cast<int>(path)));
     }
+    const auto lock = comm->communicator->lock();
+    comm->communicator->selector().set_policy(static_cast<foldcast::select::PathPolicy>(path));
     return foldcast::ok_status();
   });
 }
@@ -233,50 +229,60 @@ foldcast_result_t foldcast_comm_set_path(foldcast_comm_t comm, foldcast_path_t p
 foldcast_result_t foldcast_comm_set_plan(foldcast_comm_t comm, const char* name) {
   return guarded([&]() -> Status {
     FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
-    auto forced = comm->world->selector().forced();
+    const auto lock = comm->communicator->lock();
+    auto forced = comm->communicator->selector().forced();
     forced.plan = name == nullptr ? "" : name;
-    return comm->world->selector().force(std::move(forced));
+    return comm->communicator->selector().force(std::move(forced));
   });
 }
 
-foldcast_result_t foldcast_all_reduce_plan(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
-                                           foldcast_comm_t comm, foldcast_plan_info_t* info) {
+foldcast_result_t foldcast_comm_set_wire_format(foldcast_comm_t comm, foldcast_wire_format_t format) {
   return guarded([&]() -> Status {
-    const auto call = all_reduce_call(nullptr, nullptr, count, dtype, op);
-    FOLDCAST_RETURN_IF_ERROR(check_question(comm, call));
+    FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
+    if (format < FOLDCAST_WIRE_EXACT || format > FOLDCAST_WIRE_FLOAT8) {
+      return foldcast::invalid_argument("unknown wire format " + std::to_string(static_cast<int>(format)));
+    }
+    const auto lock = comm->communicator->lock();
+    comm->communicator->set_wire_format(static_cast<foldcast::WireFormat>(format));
+    return foldcast::ok_status();
+  });
+}
+
+foldcast_result_t foldcast_plan(foldcast_comm_t comm, const foldcast_shape_t* shape, foldcast_plan_info_t* info) {
+  return guarded([&]() -> Status {
+    FOLDCAST_ASSIGN(const auto asked, shape_of(comm, shape));
     FOLDCAST_RETURN_IF_ERROR(need(info, "the info pointer"));
-    FOLDCAST_ASSIGN(const auto selection, comm->world->selector().select(count, call.dtype, call.op));
-    const auto* plan = selection.plan;
+    const auto lock = comm->communicator->lock();
+    FOLDCAST_ASSIGN(const auto selection, comm->communicator->selector().select(asked));
     *info = {};
-    info->path = plan->path == foldcast::select::Path::kOffload ? FOLDCAST_PATH_OFFLOAD : FOLDCAST_PATH_HOST;
-    plan->name.copy(info->name, sizeof(info->name) - 1);
+    info->path = selection.plan->path == foldcast::select::Path::kOffload ? FOLDCAST_PATH_OFFLOAD : FOLDCAST_PATH_HOST;
+    selection.plan->name.copy(info->name, sizeof(info->name) - 1);
     info->price_us = selection.price_us;
     return foldcast::ok_status();
   });
 }
 
-foldcast_result_t foldcast_all_reduce_explain(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
-                                              foldcast_comm_t comm, const char** text) {
+foldcast_result_t foldcast_explain(foldcast_comm_t comm, const foldcast_shape_t* shape, const char** text) {
   return guarded([&]() -> Status {
-    const auto call = all_reduce_call(nullptr, nullptr, count, dtype, op);
-    FOLDCAST_RETURN_IF_ERROR(check_question(comm, call));
+    FOLDCAST_ASSIGN(const auto asked, shape_of(comm, shape));
     FOLDCAST_RETURN_IF_ERROR(need(text, "the text pointer"));
-    FOLDCAST_ASSIGN(comm->text, comm->world->selector().explain(count, call.dtype, call.op));
+    const auto lock = comm->communicator->lock();
+    FOLDCAST_ASSIGN(comm->text, comm->communicator->selector().explain(asked));
     *text = comm->text.c_str();
     return foldcast::ok_status();
   });
 }
 
-foldcast_result_t foldcast_all_reduce_steps(size_t count, foldcast_datatype_t dtype, foldcast_op_t op,
-                                            foldcast_comm_t comm, foldcast_steps_format_t format, const char** text) {
+foldcast_result_t foldcast_steps(foldcast_comm_t comm, const foldcast_shape_t* shape, foldcast_steps_format_t format,
+                                 const char** text) {
   return guarded([&]() -> Status {
-    const auto call = all_reduce_call(nullptr, nullptr, count, dtype, op);
-    FOLDCAST_RETURN_IF_ERROR(check_question(comm, call));
+    FOLDCAST_ASSIGN(const auto asked, shape_of(comm, shape));
     FOLDCAST_RETURN_IF_ERROR(need(text, "the text pointer"));
     if (format != FOLDCAST_STEPS_TEXT && format != FOLDCAST_STEPS_GRAPHVIZ) {
       return foldcast::invalid_argument("unknown format " + std::to_string(static_cast<int>(format)));
     }
-    FOLDCAST_ASSIGN(const auto program, comm->world->selector().program_for(count, call.dtype, call.op));
+    const auto lock = comm->communicator->lock();
+    FOLDCAST_ASSIGN(const auto program, comm->communicator->selector().program_for(asked));
     comm->text = format == FOLDCAST_STEPS_TEXT ? foldcast::schedule::print_text(program)
                                                : foldcast::schedule::print_graphviz(program);
     *text = comm->text.c_str();
@@ -284,49 +290,48 @@ foldcast_result_t foldcast_all_reduce_steps(size_t count, foldcast_datatype_t dt
   });
 }
 
-foldcast_result_t foldcast_iall_reduce(const void* send, void* recv, size_t count, foldcast_datatype_t dtype,
-                                       foldcast_op_t op, foldcast_comm_t comm, void* stream,
-                                       foldcast_request_t* request) {
-  return guarded([&] { return start(all_reduce_call(send, recv, count, dtype, op), comm, stream, request); });
-}
-
-foldcast_result_t foldcast_all_reduce(const void* send, void* recv, size_t count, foldcast_datatype_t dtype,
-                                      foldcast_op_t op, foldcast_comm_t comm, void* stream) {
+foldcast_result_t foldcast_op_create(foldcast_op_function_t function, int commutative, void* context,
+                                     foldcast_op_t* op) {
   return guarded([&]() -> Status {
-    foldcast_request_t request = nullptr;
-    FOLDCAST_RETURN_IF_ERROR(start(all_reduce_call(send, recv, count, dtype, op), comm, stream, &request));
-    return wait(&request);
+    FOLDCAST_RETURN_IF_ERROR(need(op, "the op pointer"));
+    FOLDCAST_RETURN_IF_ERROR(need(reinterpret_cast<const void*>(function), "the function"));
+    auto* user = new UserFunction{function, context};
+    const auto made = foldcast::kernels::register_user_op({&call_user_function, user, commutative != 0});
+    if (!made.ok()) delete user;
+    FOLDCAST_RETURN_IF_ERROR(made.status());
+    *op = static_cast<foldcast_op_t>(*made);
+    return foldcast::ok_status();
   });
 }
 
-foldcast_result_t foldcast_ibarrier(foldcast_comm_t comm, void* stream, foldcast_request_t* request) {
-  return guarded([&] { return start(barrier_call(), comm, stream, request); });
-}
-
-foldcast_result_t foldcast_barrier(foldcast_comm_t comm, void* stream) {
+foldcast_result_t foldcast_op_create_premul_sum(const void* scalar, foldcast_datatype_t dtype, foldcast_op_t* op) {
   return guarded([&]() -> Status {
-    foldcast_request_t request = nullptr;
-    FOLDCAST_RETURN_IF_ERROR(start(barrier_call(), comm, stream, &request));
-    return wait(&request);
-  });
-}
-
-foldcast_result_t foldcast_request_test(foldcast_request_t* request, int* done) {
-  return guarded([&]() -> Status {
-    FOLDCAST_RETURN_IF_ERROR(need(request, "the request pointer"));
-    FOLDCAST_RETURN_IF_ERROR(need(done, "the result pointer"));
-    *done = 1;
-    if (*request == nullptr) return foldcast::ok_status();
-    if (!(*request)->world->test((*request)->execution)) {
-      *done = 0;
-      return foldcast::ok_status();
+    FOLDCAST_RETURN_IF_ERROR(need(op, "the op pointer"));
+    FOLDCAST_RETURN_IF_ERROR(need(scalar, "the scalar"));
+    foldcast::api::Multiplier multiplier;
+    multiplier.dtype = narrow<foldcast::Datatype>(dtype);
+    if (!foldcast::is_defined(multiplier.dtype, foldcast::ReduceOp::kPremulSum)) {
+      return foldcast::invalid_argument("sums of datatype " + std::to_string(static_cast<int>(dtype)) +
+                                        " cannot be pre-multiplied");
     }
-    return wait(request);
+    std::memcpy(multiplier.value.data(), scalar, foldcast::size_of(multiplier.dtype));
+    FOLDCAST_ASSIGN(const auto made, foldcast::api::add_multiplier(multiplier));
+    *op = static_cast<foldcast_op_t>(made);
+    return foldcast::ok_status();
   });
 }
 
-foldcast_result_t foldcast_request_wait(foldcast_request_t* request) {
-  return guarded([&] { return wait(request); });
+foldcast_result_t foldcast_op_destroy(foldcast_op_t op) {
+  return guarded([&]() -> Status {
+    const auto which = narrow<foldcast::ReduceOp>(op);
+    if (foldcast::api::is_premul(which)) return foldcast::api::remove_multiplier(which);
+    const auto* known = foldcast::is_user(which) ? foldcast::kernels::find_user_op(which) : nullptr;
+    if (known == nullptr) {
+      return foldcast::invalid_argument("op " + std::to_string(static_cast<int>(op)) + " was not created");
+    }
+    const std::unique_ptr<UserFunction> user(static_cast<UserFunction*>(known->context));
+    return foldcast::kernels::unregister_user_op(which);
+  });
 }
 
 }  // extern "C"

@@ -38,10 +38,31 @@ inline constexpr std::size_t kCollectiveCount = 16;
 enum class WireFormat : std::uint8_t { kExact = 0, kBfloat16 = 1, kFloat16 = 2, kFloat8 = 3 };
 inline constexpr std::size_t kWireFormatCount = 4;
 std::string_view to_string(WireFormat format);
+std::optional<WireFormat> wire_format_from_string(std::string_view name);
 
 std::string_view to_string(Collective kind);
 std::optional<Collective> collective_from_string(std::string_view name);
 
+constexpr bool has_variable_counts(Collective kind) { return kind >= Collective::kReduceScatterV; }
+/// The collective whose schedules a kind runs: a barrier is an all_reduce of one element, and counts do not matter.
+constexpr Collective scheduled_as(Collective kind) {
+  switch (kind) {
+    case Collective::kBarrier:
+      return Collective::kAllReduce;
+    case Collective::kReduceScatterV:
+      return Collective::kReduceScatter;
+    case Collective::kAllGatherV:
+      return Collective::kAllGather;
+    case Collective::kAllToAllV:
+      return Collective::kAllToAll;
+    case Collective::kGatherV:
+      return Collective::kGather;
+    case Collective::kScatterV:
+      return Collective::kScatter;
+    default:
+      return kind;
+  }
+}
 constexpr bool reduces(Collective kind) {
   return kind == Collective::kAllReduce || kind == Collective::kReduce || kind == Collective::kReduceScatter ||
          kind == Collective::kReduceScatterV;

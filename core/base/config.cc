@@ -91,6 +91,7 @@ Status read_text(std::string_view text, std::string& out) {
 }
 
 constexpr std::array<std::string_view, 3> kPaths = {"auto", "offload", "host"};
+constexpr std::array<std::string_view, 4> kWireFormats = {"exact", "bfloat16", "float16", "float8"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
 // --- The table -------------------------------------------------------------------------------------------------------
@@ -138,6 +139,20 @@ constexpr Setting kSettings[] = {
      [](Config& c, std::string_view v) { return read_non_negative(v, c.link_gbps); }},
     {{"spin_us", "-1", "Microseconds to poll before sleeping, at most 1000000; -1: decided from cores and ranks."},
      [](Config& c, std::string_view v) { return read_integer<std::int64_t>(v, -1, 1'000'000, c.spin_us); }},
+    {{"progress_thread", "0", "1: a thread makes calls progress while the application computes."},
+     [](Config& c, std::string_view v) -> Status {
+       int value = 0;
+       FOLDCAST_RETURN_IF_ERROR(read_integer<int>(v, 0, 1, value));
+       c.progress_thread = value != 0;
+       return {};
+     }},
+    {{"wire_format", "exact",
+      "How float32 of reductions travels between nodes: exact, bfloat16, float16 or float8 (see docs/numbers.md)."},
+     [](Config& c, std::string_view v) { return read_one_of(v, kWireFormats, &c.wire_format); }},
+    {{"calibration", "",
+      "Directory that keeps measured links from job to job; empty: foldcast in $XDG_CACHE_HOME or ~/.cache; off: "
+      "measure at every start."},
+     [](Config& c, std::string_view v) { return read_text(v, c.calibration); }},
     {{"host_id", "",
       "Ranks with the same text share a node, others do not; empty: found from kernel, network namespace and "
       "/dev/shm."},

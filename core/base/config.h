@@ -57,6 +57,9 @@ class Config {
   double link_latency_us = 0;                      ///< FOLDCAST_LINK_LATENCY_US: 0: measured
   double link_gbps = 0;                            ///< FOLDCAST_LINK_GBPS: gigabit a second; 0: measured
   std::int64_t spin_us = -1;                       ///< FOLDCAST_SPIN_US: -1: decided from cores and ranks
+  bool progress_thread = false;                    ///< FOLDCAST_PROGRESS_THREAD
+  std::string wire_format = "exact";               ///< FOLDCAST_WIRE_FORMAT: exact | bfloat16 | float16 | float8
+  std::string calibration;                         ///< FOLDCAST_CALIBRATION: directory of measured links; off: none
   std::string host_id;                             ///< FOLDCAST_HOST_ID: empty: detected
   std::string hostname;                            ///< FOLDCAST_HOSTNAME: empty: gethostname
 

@@ -27,9 +27,14 @@ enum class ReduceOp : std::uint8_t {
 };
 /// Those that are not the application's.
 inline constexpr std::size_t kReduceOpCount = 12;
-inline constexpr std::size_t kMaxUserOps = 192;
+inline constexpr std::size_t kMaxUserOps = 160;
+/// Behind those of the application: pre-multiplied sums, each with its multiplier. They run as kPremulSum.
+inline constexpr std::size_t kFirstPremulOp = static_cast<std::size_t>(ReduceOp::kFirstUser) + kMaxUserOps;
+inline constexpr std::size_t kMaxPremulOps = 32;
 
-constexpr bool is_user(ReduceOp op) { return op >= ReduceOp::kFirstUser; }
+constexpr bool is_user(ReduceOp op) {
+  return op >= ReduceOp::kFirstUser && static_cast<std::size_t>(op) < kFirstPremulOp;
+}
 /// True for the built-in ones; whether a user's op exists is asked of its registry.
 constexpr bool is_valid(ReduceOp op) { return static_cast<std::size_t>(op) < kReduceOpCount; }
 /// The op that is applied between two contributions: kAvg and kPremulSum sum.

@@ -73,6 +73,11 @@ std::string_view to_string(WireFormat format) {
   return index < kWireFormatCount ? kWireFormatNames[index] : "unknown format";
 }
 
+std::optional<WireFormat> wire_format_from_string(std::string_view name) {
+  if (auto index = index_of(kWireFormatNames, name)) return static_cast<WireFormat>(*index);
+  return std::nullopt;
+}
+
 std::string to_string(const Signature& signature) {
   std::string text(to_string(signature.kind));
   if (signature.kind == Collective::kBarrier || signature.kind == Collective::kNone) return text;

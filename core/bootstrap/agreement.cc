@@ -42,17 +42,19 @@ void AgreementTable::contribute(Contribution contribution) {
   if (is_new) {
     round.members = contribution.members;
     round.started = Deadline::Clock::now();
+    round.alive_only = contribution.alive_only;
   }
   bool came_before = round.waiting.contains(rank) || contains(round.heard, rank);
   round.waiting[rank] = contribution.request;
-  if (!round.decision && round.members != contribution.members) {
+  const bool differs = round.members != contribution.members || round.alive_only != contribution.alive_only;
+  if (!round.decision && differs) {
     decide(round,
            mismatch(fmt::format("agreement \"{}\": {} lists members [{}], others [{}]", name, roster_.describe(rank),
                                 fmt::join(contribution.members, " "), fmt::join(round.members, " "))));
   } else if (!round.decision && came_before) {
     decide(round, mismatch(fmt::format("agreement \"{}\": {} came twice", name, roster_.describe(rank))));
   } else if (!round.decision) {
-    round.values[rank] = std::move(contribution.value);
+    round.values[rank] = (round.alive_only ? "+" : "") + contribution.value;
     if (contribution.deadline.at() < round.deadline.at()) round.deadline = contribution.deadline;
     decide_if_settled(name, round);
   } else {
@@ -76,8 +78,15 @@ void AgreementTable::deliver(Round& round) {
 }
 
 void AgreementTable::decide_if_settled(const std::string& name, Round& round) {
+  std::size_t gone = 0;
   for (int member : round.members) {
     const auto& entry = roster_[member];
+    const bool is_gone = entry.state == RankState::kFailed || entry.state == RankState::kLeft;
+    if (is_gone && round.alive_only) {
+      round.values.erase(member);
+      ++gone;
+      continue;
+    }
     if (entry.state == RankState::kFailed) {
       return decide(round, peer_failed(fmt::format("agreement \"{}\": {} failed: {}", name, roster_.describe(member),
                                                    entry.note)));
@@ -94,7 +103,7 @@ void AgreementTable::decide_if_settled(const std::string& name, Round& round) {
                                 fmt::format("agreement \"{}\": the values of its {} members have more than {} bytes",
                                             name, round.members.size(), max_bytes_)));
   }
-  if (round.values.size() < round.members.size()) return;
+  if (round.values.size() + gone < round.members.size()) return;
   std::vector<std::string> values;
   for (int member : round.members) values.push_back(std::move(round.values[member]));
   decide(round, std::move(values));

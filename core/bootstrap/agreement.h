@@ -21,6 +21,7 @@ struct Contribution {
   std::vector<int> members;
   std::string value;
   Deadline deadline = Deadline::never();
+  bool alive_only = false;  ///< members that are gone are left out: see Store::gather_alive
 };
 
 /// Who is to hear which answer.
@@ -31,9 +32,10 @@ struct AgreementAnswer {
 };
 
 /// The server's side of Store::gather: for each name, collects one value of every member and decides *once*: all
-/// values, or an error, as soon as a member is known not to come (failed, left, differs in its list of members) or the
-/// earliest of the members' deadlines passes. Whoever waits or comes later gets that same answer. A decision is
-/// forgotten when every member has heard it or is gone. Does no I/O; not thread-safe.
+/// values, or an error, as soon as a member is known not to come (failed, left, differs in its list of members; or, of
+/// the alive only, all values of those that are there, each behind a "+") or the earliest of the members' deadlines
+/// passes. Whoever waits or comes later gets that same answer. A decision is forgotten when every member has heard it
+/// or is gone. Does no I/O; not thread-safe.
 class AgreementTable {
  public:
   /// `roster` must outlive the table. `max_bytes`: of all values of one agreement together.
@@ -53,6 +55,7 @@ class AgreementTable {
     std::vector<int> members;
     Deadline::Clock::time_point started;
     Deadline deadline = Deadline::never();
+    bool alive_only = false;
     std::map<int, std::string> values;
     std::map<int, std::uint32_t> waiting;  ///< rank to request
     std::vector<int> heard;

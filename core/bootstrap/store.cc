@@ -30,9 +30,17 @@ class LocalStore final : public Store {
     return std::vector<std::string>{std::string(value)};
   }
   int descriptor() const override { return -1; }
-  std::optional<PeerFailure> failed_peer() override { return std::nullopt; }
+  Result<std::vector<std::optional<std::string>>> gather_alive(std::string_view name, std::span<const int> members,
+                                                               std::string_view value, Deadline deadline) override {
+    FOLDCAST_RETURN_IF_ERROR(gather(name, members, value, deadline).status());
+    return std::vector<std::optional<std::string>>{std::string(value)};
+  }
+  Status publish(std::string_view) override { return {}; }
+  std::vector<std::string> take_notices() override { return {}; }
+  const std::vector<PeerFailure>& failures() override { return nobody_; }
 
  private:
+  const std::vector<PeerFailure> nobody_;
   std::map<std::string, std::string, std::less<>> values_;
 };
 

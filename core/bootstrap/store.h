@@ -51,10 +51,25 @@ class Store {
   virtual Result<std::vector<std::string>> gather(std::string_view name, std::span<const int> members,
                                                   std::string_view value, Deadline deadline) = 0;
 
-  /// Readable when news of a failed rank may be there; -1 in a one-rank job.
+  /// As gather(), but members that failed or left are no reason to fail: their values are missing. Decided once no
+  /// other member is left to wait for.
+  virtual Result<std::vector<std::optional<std::string>>> gather_alive(std::string_view name,
+                                                                       std::span<const int> members,
+                                                                       std::string_view value, Deadline deadline) = 0;
+
+  /// Tells all other ranks, which find it in their take_notices(). Does not wait.
+  virtual Status publish(std::string_view text) = 0;
+  virtual std::vector<std::string> take_notices() = 0;
+
+  /// Readable when news of a failed rank or a notice may be there; -1 in a one-rank job.
   virtual int descriptor() const = 0;
-  /// The first rank known to have failed, if any. Never blocks.
-  virtual std::optional<PeerFailure> failed_peer() = 0;
+  /// The ranks known to have failed, in the order in which they did. Never blocks.
+  virtual const std::vector<PeerFailure>& failures() = 0;
+  /// The first of them, if any.
+  std::optional<PeerFailure> failed_peer() {
+    const auto& all = failures();
+    return all.empty() ? std::nullopt : std::optional(all.front());
+  }
 };
 
 }  // namespace foldcast::bootstrap

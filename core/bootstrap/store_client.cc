@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "core/bootstrap/tcp_channel.h"
 
@@ -129,6 +130,29 @@ Result<std::string> StoreClient::get(std::string_view key, Deadline deadline) {
 
 Result<std::vector<std::string>> StoreClient::gather(std::string_view name, std::span<const int> members,
                                                      std::string_view value, Deadline deadline) {
+  return agree(StoreVerb::kGather, name, members, value, deadline);
+}
+
+Result<std::vector<std::optional<std::string>>> StoreClient::gather_alive(std::string_view name,
+                                                                          std::span<const int> members,
+                                                                          std::string_view value, Deadline deadline) {
+  FOLDCAST_ASSIGN(const auto values, agree(StoreVerb::kGatherAlive, name, members, value, deadline));
+  std::vector<std::optional<std::string>> alive;
+  for (const auto& marked : values) {
+    alive.push_back(marked.empty() ? std::nullopt : std::optional(marked.substr(1)));
+  }
+  return alive;
+}
+
+Status StoreClient::publish(std::string_view text) {
+  if (!lost_.ok()) return lost_;
+  StoreMessage message{.verb = StoreVerb::kPublish};
+  message.text = text;
+  return channel_->send(encode(message));
+}
+
+Result<std::vector<std::string>> StoreClient::agree(StoreVerb verb, std::string_view name, std::span<const int> members,
+                                                    std::string_view value, Deadline deadline) {
   std::vector<int> sorted(members.begin(), members.end());
   std::sort(sorted.begin(), sorted.end());
   bool is_valid = !sorted.empty() && sorted.front() >= 0 && sorted.back() < options_.size &&
@@ -139,7 +163,7 @@ Result<std::vector<std::string>> StoreClient::gather(std::string_view name, std:
         fmt::format("agreement \"{}\": its members must be different ranks from 0 to {}, rank {} among them", name,
                     options_.size - 1, options_.rank));
   }
-  StoreMessage request{.verb = StoreVerb::kGather, .time_ms = time_left_ms(deadline)};
+  StoreMessage request{.verb = verb, .time_ms = time_left_ms(deadline)};
   request.name = name;
   request.text = value;
   request.members.assign(members.begin(), members.end());
@@ -181,10 +205,17 @@ Result<std::vector<std::string>> StoreClient::call(StoreMessage request, Deadlin
 void StoreClient::take_news(const StoreMessage& message) {
   if (message.verb == StoreVerb::kFailed) note_failure({message.rank, message.name, message.text});
   if (message.verb == StoreVerb::kHostLeft) host_left_ = true;
+  if (message.verb != StoreVerb::kNotice) return;
+  notices_.push_back(message.text);
+  ring();
 }
 
 void StoreClient::note_failure(PeerFailure failure) {
-  if (!failure_) failure_ = std::move(failure);
+  failures_.push_back(std::move(failure));
+  ring();
+}
+
+void StoreClient::ring() {
   std::uint64_t one = 1;
   (void)!::write(news_.get(), &one, sizeof one);
 }
@@ -219,11 +250,16 @@ void StoreClient::take_waiting_news() {
   }
 }
 
-std::optional<PeerFailure> StoreClient::failed_peer() {
+const std::vector<PeerFailure>& StoreClient::failures() {
   take_waiting_news();
   std::uint64_t ignored;
   (void)!::read(news_.get(), &ignored, sizeof ignored);
-  return failure_;
+  return failures_;
+}
+
+std::vector<std::string> StoreClient::take_notices() {
+  take_waiting_news();
+  return std::exchange(notices_, {});
 }
 
 }  // namespace foldcast::bootstrap

@@ -28,7 +28,11 @@ class StoreClient final : public Store {
   Result<std::vector<std::string>> gather(std::string_view name, std::span<const int> members, std::string_view value,
                                           Deadline deadline) override;
   int descriptor() const override { return epoll_.get(); }
-  std::optional<PeerFailure> failed_peer() override;
+  Result<std::vector<std::optional<std::string>>> gather_alive(std::string_view name, std::span<const int> members,
+                                                               std::string_view value, Deadline deadline) override;
+  Status publish(std::string_view text) override;
+  std::vector<std::string> take_notices() override;
+  const std::vector<PeerFailure>& failures() override;
 
  private:
   explicit StoreClient(const StoreOptions& options);
@@ -38,6 +42,9 @@ class StoreClient final : public Store {
   Status join(Deadline deadline);
   /// Sends and waits for the answer of the same id, taking in news meanwhile.
   Result<std::vector<std::string>> call(StoreMessage request, Deadline deadline);
+  Result<std::vector<std::string>> agree(StoreVerb verb, std::string_view name, std::span<const int> members,
+                                         std::string_view value, Deadline deadline);
+  void ring();
   /// Takes what has arrived already; never blocks.
   void take_waiting_news();
   /// Takes one message that is no answer.
@@ -50,12 +57,13 @@ class StoreClient final : public Store {
   std::unique_ptr<StoreServer> server_;  // destroyed after channel_: it waits for our farewell
   std::unique_ptr<Channel> channel_;
   UniqueFd epoll_;  ///< over the channel, while it lives, and news_
-  UniqueFd news_;   ///< an eventfd: a failure that failed_peer() has not reported yet
+  UniqueFd news_;   ///< an eventfd: a failure or a notice that was not asked for yet
   std::string host_name_;
   bool host_left_ = false;
   Status lost_;
   std::uint32_t next_id_ = 1;
-  std::optional<PeerFailure> failure_;  ///< the first
+  std::vector<PeerFailure> failures_;
+  std::vector<std::string> notices_;
   pid_t owner_;
 };
 

@@ -17,6 +17,7 @@ void write_fields(const StoreMessage& m, WireWriter& out) {
       out.put(m.id).put_bytes(m.name).put(m.time_ms);
       break;
     case StoreVerb::kGather:
+    case StoreVerb::kGatherAlive:
       out.put(m.id).put_bytes(m.name).put(m.time_ms).put_bytes(m.text).put(
           static_cast<std::uint32_t>(m.members.size()));
       for (auto rank : m.members) out.put(rank);
@@ -25,6 +26,8 @@ void write_fields(const StoreMessage& m, WireWriter& out) {
       out.put_bytes(m.name);
       break;
     case StoreVerb::kRefused:
+    case StoreVerb::kPublish:
+    case StoreVerb::kNotice:
       out.put_bytes(m.text);
       break;
     case StoreVerb::kAnswer:
@@ -57,7 +60,8 @@ bool read_fields(WireReader& in, StoreMessage& m) {
     case StoreVerb::kGet:
       m.id = in.get<std::uint32_t>(), m.name = in.get_bytes(), m.time_ms = in.get<std::uint64_t>();
       return true;
-    case StoreVerb::kGather: {
+    case StoreVerb::kGather:
+    case StoreVerb::kGatherAlive: {
       m.id = in.get<std::uint32_t>(), m.name = in.get_bytes(), m.time_ms = in.get<std::uint64_t>(),
       m.text = in.get_bytes();
       std::uint32_t count = in.get<std::uint32_t>();
@@ -69,6 +73,8 @@ bool read_fields(WireReader& in, StoreMessage& m) {
       m.name = in.get_bytes();
       return true;
     case StoreVerb::kRefused:
+    case StoreVerb::kPublish:
+    case StoreVerb::kNotice:
       m.text = in.get_bytes();
       return true;
     case StoreVerb::kAnswer: {

@@ -20,6 +20,8 @@ namespace foldcast::bootstrap {
 //   rank    -> set id key value           store -> answer id code message values
 //   rank    -> get id key time            store -> answer ...
 //   rank    -> gather id name time value members   store -> answer ...
+//   rank    -> gather_alive (as gather)   store -> answer: "+" and the value, or nothing for a member that is gone
+//   rank    -> publish text               store -> notice text   (to all others, unasked)
 //   rank    -> farewell                   store -> goodbye (and closes)
 //                                         store -> failed rank name reason   (unasked)
 //                                         store -> host_left                 (unasked: rank 0 said farewell)
@@ -36,6 +38,8 @@ enum class StoreVerb : std::uint8_t {
   kGet = 3,
   kGather = 4,
   kFarewell = 5,
+  kGatherAlive = 6,
+  kPublish = 7,
   kJoined = 16,
   kRefused = 17,
   kLater = 18,
@@ -43,6 +47,7 @@ enum class StoreVerb : std::uint8_t {
   kFailed = 20,
   kHostLeft = 21,
   kGoodbye = 22,
+  kNotice = 23,
 };
 
 /// The union of all messages' fields; each verb uses those of the grammar above.

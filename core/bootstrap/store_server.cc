@@ -183,7 +183,11 @@ class StoreLoop {
         get(connection.rank, message);
         return true;
       case StoreVerb::kGather:
+      case StoreVerb::kGatherAlive:
         return gather(connection.rank, message);
+      case StoreVerb::kPublish:
+        publish(connection.rank, message.text);
+        return true;
       case StoreVerb::kFarewell:
         farewell(connection);
         return true;
@@ -313,9 +317,17 @@ class StoreLoop {
     if (!all_known || std::find(message.members.begin(), message.members.end(), rank) == message.members.end()) {
       return false;
     }
-    agreements_.contribute(
-        {rank, message.id, message.name, message.members, message.text, deadline_in_ms(message.time_ms)});
+    agreements_.contribute({rank, message.id, message.name, message.members, message.text,
+                            deadline_in_ms(message.time_ms), message.verb == StoreVerb::kGatherAlive});
     return true;
+  }
+
+  void publish(int rank, const std::string& text) {
+    StoreMessage notice{.verb = StoreVerb::kNotice};
+    notice.text = text;
+    for (auto [other, fd] : connection_of_) {
+      if (other != rank) send(other, notice);
+    }
   }
 
   void deliver_agreements() {

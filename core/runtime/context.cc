@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -25,15 +26,17 @@ Result<std::string> random_bytes(std::size_t size) {
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(Config config, const bootstrap::LaunchInfo& launch,
-                                                 const transports::TransportFactory& make_transport) {
+                                                 const transports::TransportFactories& transports) {
   std::unique_ptr<Context> context(new Context(std::move(config)));
   FOLDCAST_RETURN_IF_ERROR(context->meet(launch));
   FOLDCAST_RETURN_IF_ERROR(context->agree_on_settings());
-  FOLDCAST_RETURN_IF_ERROR(context->connect(make_transport));
+  FOLDCAST_RETURN_IF_ERROR(context->connect(transports));
+  if (context->config_.progress_thread) FOLDCAST_RETURN_IF_ERROR(context->progress_->start_thread(context->gate_));
   return context;
 }
 
 Context::~Context() {
+  if (progress_) progress_->stop_thread();
   // Farewell first, so that the connections which close below are not taken for a death.
   store_.reset();
 }
@@ -81,8 +84,8 @@ Status Context::meet(const bootstrap::LaunchInfo& launch) {
 
 /// What decides which plan runs must be the same everywhere: a rank that differed would wait for messages nobody sends.
 Status Context::agree_on_settings() {
-  constexpr std::array<std::string_view, 7> kCommon = {
-      "path", "plan", "transport", "fragment_bytes", "depth", "link_latency_us", "link_gbps"};
+  constexpr std::array<std::string_view, 8> kCommon = {
+      "path", "plan", "transport", "fragment_bytes", "depth", "link_latency_us", "link_gbps", "wire_format"};
   WireWriter writer;
   for (std::string_view key : kCommon) writer.put_bytes(config_.text(key));
   FOLDCAST_ASSIGN(const auto settings, gather("context/settings", writer.take()));
@@ -98,21 +101,75 @@ Status Context::agree_on_settings() {
   return ok_status();
 }
 
-Status Context::connect(const transports::TransportFactory& make_transport) {
+Status Context::connect(const transports::TransportFactories& transports) {
   executor_ = std::make_unique<Executor>();
   FOLDCAST_ASSIGN(progress_, Progress::create(*executor_, *store_, progress_options()));
+  progress_->on_notice([this](const std::string& text) { on_notice(text); });
+  routes_.assign(names_.size(), nullptr);
   peers_.assign(names_.size(), -1);
   if (layout_.nodes.size() > 1) {
-    FOLDCAST_ASSIGN(transport_, make_transport(job_token_));
-    FOLDCAST_ASSIGN(const auto addresses, gather("context/address", transport_->address()));
-    for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
-      // Ranks of one node meet in its shared memory only.
-      if (layout_.node_of[rank] == layout_.node_of[rank_]) continue;
-      FOLDCAST_ASSIGN(peers_[rank], transport_->connect(addresses[rank], names_[rank]));
-    }
-    FOLDCAST_RETURN_IF_ERROR(add_engine(*transport_));
+    FOLDCAST_RETURN_IF_ERROR(connect_over(transports.network, "context/address", false, network_));
+  }
+  const bool any_shares = layout_.size() > layout_.nodes.size();
+  if (any_shares) {
+    FOLDCAST_RETURN_IF_ERROR(connect_over(transports.node, "context/node_address", true, within_node_));
   }
   return ok_status();
+}
+
+/// Collective over the job, although within nodes only some may need it.
+Status Context::connect_over(const transports::TransportFactory& make, const std::string& name, bool within_node,
+                             std::unique_ptr<transports::Transport>& transport) {
+  const auto self = static_cast<std::size_t>(rank_);
+  const auto is_reached = [&](std::size_t rank) {
+    const bool shares = layout_.node_of[rank] == layout_.node_of[self];
+    // To ourselves over whatever there is.
+    if (rank == self) return !within_node || layout_.nodes.size() == 1;
+    return shares == within_node;
+  };
+  const bool needed = !within_node || layout_.nodes[layout_.node_of[self]].size() > 1;
+  if (needed) {
+    FOLDCAST_ASSIGN(transport, make(job_token_));
+  }
+  FOLDCAST_ASSIGN(const auto addresses, gather(name, needed ? transport->address() : std::string()));
+  if (!needed) return ok_status();
+  for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
+    if (!is_reached(rank)) continue;
+    routes_[rank] = transport.get();
+    FOLDCAST_ASSIGN(peers_[rank], transport->connect(addresses[rank], names_[rank]));
+  }
+  return add_engine(*transport);
+}
+
+void Context::enter_communicator(std::uint32_t number, std::int32_t first) {
+  communicators_[number] = first;
+  next_communicator_ = std::max(next_communicator_, number + 1);
+}
+
+void Context::leave_communicator(std::uint32_t number) {
+  communicators_.erase(number);
+  executor_->forget(number);
+}
+
+void Context::abort(std::uint32_t number) {
+  executor_->fail(number, aborted("the communicator was aborted on this rank"));
+  const auto found = communicators_.find(number);
+  if (found == communicators_.end()) return;
+  WireWriter writer;
+  writer.put(number).put(found->second).put(static_cast<std::int32_t>(rank_));
+  (void)store_->publish(writer.take());  // who cannot be told finds out by time-out
+  progress_->nudge();
+}
+
+void Context::on_notice(const std::string& text) {
+  WireReader reader(text);
+  const auto number = reader.get<std::uint32_t>();
+  const auto first = reader.get<std::int32_t>();
+  const auto by = reader.get<std::int32_t>();
+  const auto found = communicators_.find(number);
+  const bool concerns_us = reader.complete() && found != communicators_.end() && found->second == first;
+  if (!concerns_us || by < 0 || by >= size()) return;
+  executor_->fail(number, aborted(fmt::format("the communicator was aborted on {}", names_[by])));
 }
 
 ProgressOptions Context::progress_options() const {
@@ -122,7 +179,7 @@ ProgressOptions Context::progress_options() const {
     options.spin = std::chrono::microseconds(config_.spin_us);
   } else {
     // With more ranks than cores a spinning rank takes the core that the one it waits for needs.
-    options.spin = layout_.ranks_per_kernel <= layout_.cores ? kDefaultSpin : std::chrono::microseconds(0);
+    options.spin = layout_.oversubscribed ? std::chrono::microseconds(0) : kDefaultSpin;
   }
   return options;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +10,7 @@
 #include "core/bootstrap/launcher.h"
 #include "core/bootstrap/store.h"
 #include "core/runtime/executor.h"
+#include "core/runtime/gate.h"
 #include "core/runtime/progress.h"
 #include "hierarchy/topology.h"
 #include "transports/transport.h"
@@ -17,12 +18,12 @@
 namespace foldcast::runtime {
 
 /// One process's part in a job: the control plane, who is where, the connections and the loop that drives them. Under
-/// all communicators of the process. One owner thread.
+/// all communicators of the process. Whoever calls it holds the gate, but for create() and the destructor.
 class Context {
  public:
   /// Collective over the job: meets the other ranks at the store, exchanges identities and addresses, connects.
   static Result<std::unique_ptr<Context>> create(Config config, const bootstrap::LaunchInfo& launch,
-                                                 const transports::TransportFactory& make_transport);
+                                                 const transports::TransportFactories& transports);
   ~Context();
 
   int rank() const { return rank_; }
@@ -32,7 +33,9 @@ class Context {
   bootstrap::Store& store() { return *store_; }
   Executor& executor() { return *executor_; }
   Progress& progress() { return *progress_; }
-  transports::Transport& transport() { return *transport_; }
+  Gate& gate() { return gate_; }
+  /// Per rank: the transport that leads there (null in a job of one rank), and its number for the peer.
+  const std::vector<Engine*>& routes() const { return routes_; }
   const std::vector<std::int32_t>& peers() const { return peers_; }
   /// "rank 3 (node3)".
   const std::vector<std::string>& names() const { return names_; }
@@ -48,6 +51,15 @@ class Context {
   Deadline setup_deadline() const { return setup_deadline_; }
   std::chrono::milliseconds setup_time_left() const;
 
+  /// A number for a communicator: at least `least`, and used for none of this process's before. Ranks agree on the
+  /// largest of theirs.
+  std::uint32_t next_communicator() const { return next_communicator_; }
+  /// `first`: the lowest of its ranks in the job, which with `number` names it in the job.
+  void enter_communicator(std::uint32_t number, std::int32_t first);
+  void leave_communicator(std::uint32_t number);
+  /// Breaks a communicator here, and tells its other ranks.
+  void abort(std::uint32_t number);
+
   Status add_engine(Engine& engine);
   void remove_engine(Engine& engine);
 
@@ -56,7 +68,10 @@ class Context {
       : config_(std::move(config)), setup_deadline_(Deadline::after(config_.setup_timeout)) {}
   Status meet(const bootstrap::LaunchInfo& launch);
   Status agree_on_settings();
-  Status connect(const transports::TransportFactory& make_transport);
+  Status connect(const transports::TransportFactories& transports);
+  Status connect_over(const transports::TransportFactory& make, const std::string& name, bool within_node,
+                      std::unique_ptr<transports::Transport>& transport);
+  void on_notice(const std::string& text);
   ProgressOptions progress_options() const;
 
   Config config_;
@@ -67,7 +82,12 @@ class Context {
   std::vector<std::string> names_;
   std::uint64_t job_token_ = 0;
   std::string job_id_;
-  std::unique_ptr<transports::Transport> transport_;
+  Gate gate_;
+  std::uint32_t next_communicator_ = 1;
+  std::map<std::uint32_t, std::int32_t> communicators_;  ///< number to first rank
+  std::unique_ptr<transports::Transport> network_;
+  std::unique_ptr<transports::Transport> within_node_;
+  std::vector<Engine*> routes_;
   std::vector<std::int32_t> peers_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Progress> progress_;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/reducer.h"
+#include "kernels/wire_format.h"
 
 namespace foldcast::runtime {
 
@@ -23,6 +24,12 @@ constexpr std::uint64_t cookie_of(std::uint32_t execution, std::uint32_t fragmen
 }
 constexpr std::size_t kMostExecutions = 1u << 16;
 constexpr std::uint32_t kPassesPerRound = 32;
+/// More scratch memory than this is given back when a call needs less.
+constexpr std::uint64_t kKeptScratch = 64u << 20;
+
+constexpr std::uint64_t rounded(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+std::uint32_t own_block(const Binding& binding) { return static_cast<std::uint32_t>(binding.output.only_block); }
 
 }  // namespace
 
@@ -59,18 +66,14 @@ Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Pl
   execution.outstanding_ = 0;
   execution.next_fragment_ = execution.fragments_done_ = 0;
 
-  const std::size_t element = size_of(binding.signature.dtype);
-  const std::uint64_t count = binding.signature.count;
-  const std::uint64_t per_fragment = std::max<std::uint64_t>(1, plan.pipelining.fragment_bytes / element);
-  execution.fragments_ = std::max<std::uint64_t>(1, (count + per_fragment - 1) / per_fragment);
+  const std::uint64_t bytes = binding.count * binding.blocks * size_of(binding.signature.dtype);
+  execution.fragments_ = 1;
+  if (plan.divisible && bytes > plan.pipelining.fragment_bytes) {
+    execution.fragments_ = (bytes + plan.pipelining.fragment_bytes - 1) / plan.pipelining.fragment_bytes;
+  }
   const auto depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(execution.fragments_, plan.pipelining.depth));
   execution.in_flight_.resize(depth);
-  const std::uint64_t largest = (count + execution.fragments_ - 1) / execution.fragments_;
-  const std::uint64_t scratch = largest * element * plan.schedule.scratch_units;
-  if (execution.scratch_.size() < scratch * depth) execution.scratch_.resize(scratch * depth);
-  for (std::uint32_t slot = 0; slot < depth; ++slot) {
-    execution.in_flight_[slot].scratch = execution.scratch_.data() + scratch * slot;
-  }
+  allocate(execution);
   execution.first_turn_.clear();
   for (const auto& use : execution.plan_->lanes) {
     Lane& lane = lane_of(execution, use.group, use.lane);
@@ -82,6 +85,34 @@ Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Pl
   return &execution;
 }
 
+/// Scratch and wire memory for each fragment in flight; kept for the next call that uses the execution.
+void Executor::allocate(Execution& execution) {
+  const Binding& binding = execution.binding_;
+  const auto& schedule = execution.plan_->schedule;
+  const std::uint64_t unit = Placement::scratch_elements(binding, execution.fragments_);
+  const std::uint64_t scratch = rounded(unit * size_of(binding.signature.dtype) * schedule.scratch_units);
+  std::uint64_t wire = 0;
+  execution.wire_offsets_.clear();
+  if (binding.signature.wire != WireFormat::kExact) {
+    for (const Step& step : schedule.steps) {
+      execution.wire_offsets_.push_back(wire);
+      if (step.kind != StepKind::kSend && step.kind != StepKind::kRecv) continue;
+      const Chunk& chunk = step.kind == StepKind::kSend ? step.a : step.target;
+      const std::uint64_t most = schedule::cut(unit, chunk.span, chunk.of) + binding.blocks;
+      wire += rounded(kernels::wire_bytes(binding.signature.wire, most));
+    }
+  }
+  const std::size_t depth = execution.in_flight_.size();
+  const std::uint64_t bytes = (scratch + wire) * depth;
+  if (execution.scratch_.size() < bytes || execution.scratch_.size() > std::max(kKeptScratch, bytes)) {
+    execution.scratch_ = std::vector<std::byte>(bytes);
+  }
+  for (std::size_t slot = 0; slot < depth; ++slot) {
+    execution.in_flight_[slot].scratch = execution.scratch_.data() + (scratch + wire) * slot;
+    execution.in_flight_[slot].wire = execution.in_flight_[slot].scratch + scratch;
+  }
+}
+
 void Executor::release(Execution* execution) {
   FOLDCAST_CHECK(execution->finished_, "an execution is released after it has finished");
   idle_.push_back(execution);
@@ -90,10 +121,8 @@ void Executor::release(Execution* execution) {
 void Executor::start_fragment(Execution& execution, std::uint32_t slot) {
   auto& fragment = execution.in_flight_[slot];
   const auto& plan = execution.plan_->schedule;
-  const std::uint64_t count = execution.binding_.signature.count;
   fragment.index = static_cast<std::uint32_t>(execution.next_fragment_++);
-  fragment.first = schedule::cut(count, fragment.index, execution.fragments_);
-  fragment.count = schedule::cut(count, fragment.index + 1, execution.fragments_) - fragment.first;
+  fragment.place = Placement(execution.binding_, fragment.index, execution.fragments_);
   fragment.left = static_cast<std::uint32_t>(plan.steps.size());
   fragment.pending = plan.dependences;
   fragment.posted.assign(plan.steps.size(), false);
@@ -113,60 +142,90 @@ void Executor::drain_ready() {
   }
 }
 
-std::byte* Executor::address(const Execution& execution, const Execution::Fragment& fragment,
-                             const Chunk& chunk) const {
-  const std::size_t element = size_of(execution.binding_.signature.dtype);
-  const std::uint64_t first = schedule::elements_of(chunk, fragment.count).first;
-  switch (chunk.space) {
-    // Steps never write to an input chunk, so the cast only spares a second set of fields in Step.
-    case schedule::Space::kInput:
-      return const_cast<std::byte*>(execution.binding_.input) + (fragment.first + first) * element;
-    case schedule::Space::kOutput:
-      return execution.binding_.output + (fragment.first + first) * element;
-    case schedule::Space::kScratch:
-      return fragment.scratch + first * element;
-  }
-  return nullptr;
+EngineCall Executor::call_of(const StepRef& ref) const {
+  const Execution& execution = *ref.execution;
+  const Step& step = execution.plan_->schedule.steps[ref.step];
+  EngineCall call = step.kind == StepKind::kGroup ? group_call_of(ref) : message_of(ref);
+  call.signature = execution.binding_.signature;
+  call.key.communicator = execution.endpoints_->communicator;
+  call.key.fragment = execution.in_flight_[ref.fragment].index;
+  call.key.sequence = execution.binding_.sequence;
+  return call;
 }
 
-EngineCall Executor::call_of(const StepRef& ref) const {
+EngineCall Executor::message_of(const StepRef& ref) const {
   const Execution& execution = *ref.execution;
   const auto& fragment = execution.in_flight_[ref.fragment];
   const Step& step = execution.plan_->schedule.steps[ref.step];
   const Signature& signature = execution.binding_.signature;
+  const bool sends = step.kind == StepKind::kSend;
+  const Stretch data = fragment.place.find(sends ? step.a : step.target, fragment.scratch);
   EngineCall call;
-  call.signature = signature;
-  call.key = {execution.endpoints_->communicator, fragment.index, execution.binding_.sequence,
-              std::uint64_t{step.channel} << 32 | step.ordinal};
-  const auto elements = [&](const Chunk& chunk) { return schedule::elements_of(chunk, fragment.count).size(); };
-  switch (step.kind) {
-    case StepKind::kSend:
-      call.verb = Verb::kSend;
-      call.peer = execution.endpoints_->peers[step.peer];
-      call.input = address(execution, fragment, step.a);
-      call.bytes = elements(step.a) * size_of(signature.dtype);
-      break;
-    case StepKind::kRecv:
-      call.verb = Verb::kRecv;
-      call.peer = execution.endpoints_->peers[step.peer];
-      call.output = address(execution, fragment, step.target);
-      call.bytes = elements(step.target) * size_of(signature.dtype);
-      break;
-    case StepKind::kGroup:
-      call.verb = step.verb;
-      call.lane = step.lane;
-      call.owners = step.owners;
-      call.peer = step.peer;
-      call.input = address(execution, fragment, step.a);
-      call.output = address(execution, fragment, step.target);
-      call.count = elements(step.target);
-      call.key.tag = ref.step;
-      break;
-    case StepKind::kReduce:
-    case StepKind::kCopy:
-      break;
+  call.verb = sends ? Verb::kSend : Verb::kRecv;
+  call.peer = execution.endpoints_->peers[step.peer];
+  call.key.tag = std::uint64_t{step.channel} << 32 | step.ordinal;
+  call.bytes = data.elements * size_of(signature.dtype);
+  std::byte* at = data.data;
+  if (signature.wire != WireFormat::kExact) {
+    call.bytes = kernels::wire_bytes(signature.wire, data.elements);
+    at = fragment.wire + execution.wire_offsets_[ref.step];
+    if (sends) {
+      auto* values = reinterpret_cast<float*>(data.data);
+      // What others get of a sum is what its owner keeps: else ranks would end with different bits.
+      if (step.a.space == schedule::Space::kInput) {
+        kernels::encode(signature.wire, at, values, data.elements);
+      } else {
+        kernels::encode_and_round(signature.wire, at, values, data.elements);
+      }
+    }
+  }
+  if (sends) {
+    call.input = at;
+  } else {
+    call.output = at;
   }
   return call;
+}
+
+EngineCall Executor::group_call_of(const StepRef& ref) const {
+  const Execution& execution = *ref.execution;
+  const auto& fragment = execution.in_flight_[ref.fragment];
+  const Step& step = execution.plan_->schedule.steps[ref.step];
+  const Stretch source = fragment.place.find(step.a, fragment.scratch);
+  const Stretch target = fragment.place.find(step.target, fragment.scratch);
+  EngineCall call;
+  call.verb = step.verb;
+  call.lane = step.lane;
+  call.owners = step.owners;
+  call.peer = step.peer;
+  call.input = source.data;
+  call.output = target.data;
+  call.count = target.elements;
+  call.key.tag = ref.step;
+  // Only a call that is a single step of its group has uneven blocks, see Selector.
+  const BlockTable* table = execution.binding_.output.table;
+  if (table != nullptr) call.cuts = table->offsets.data();
+  return call;
+}
+
+Status Executor::take_message(const StepRef& ref, const Completion& completion) const {
+  const Execution& execution = *ref.execution;
+  const auto& fragment = execution.in_flight_[ref.fragment];
+  const Step& step = execution.plan_->schedule.steps[ref.step];
+  const Signature& signature = execution.binding_.signature;
+  const Stretch data = fragment.place.find(step.target, fragment.scratch);
+  const bool exact = signature.wire == WireFormat::kExact;
+  const std::uint64_t expected =
+      exact ? data.elements * size_of(signature.dtype) : kernels::wire_bytes(signature.wire, data.elements);
+  if (completion.bytes != expected) {
+    return mismatch(fmt::format("{} sent {} bytes where this rank expects {}: all ranks must pass the same counts",
+                                execution.endpoints_->names[step.peer], completion.bytes, expected));
+  }
+  if (!exact) {
+    kernels::decode(signature.wire, reinterpret_cast<float*>(data.data),
+                    fragment.wire + execution.wire_offsets_[ref.step], data.elements);
+  }
+  return ok_status();
 }
 
 bool Executor::issue(const StepRef& ref) {
@@ -177,7 +236,7 @@ bool Executor::issue(const StepRef& ref) {
   switch (step.kind) {
     case StepKind::kSend:
     case StepKind::kRecv: {
-      if (post(execution.endpoints_->transport, ref) == Posted::kRetry) return false;
+      if (post(execution.endpoints_->routes[step.peer], ref) == Posted::kRetry) return false;
       fragment.posted[ref.step] = true;
       ++execution.outstanding_;
       return true;
@@ -185,17 +244,18 @@ bool Executor::issue(const StepRef& ref) {
     case StepKind::kGroup:
       return issue_group(ref);
     case StepKind::kReduce: {
-      const std::uint64_t count = schedule::elements_of(step.target, fragment.count).size();
-      kernels::reduce(pairwise(signature.op), signature.dtype, address(execution, fragment, step.target),
-                      address(execution, fragment, step.a), address(execution, fragment, step.b), count);
+      const Stretch target = fragment.place.find(step.target, fragment.scratch);
+      kernels::reduce(pairwise(signature.op), signature.dtype, target.data,
+                      fragment.place.find(step.a, fragment.scratch).data,
+                      fragment.place.find(step.b, fragment.scratch).data, target.elements);
       finish_step(ref);
       return true;
     }
     case StepKind::kCopy: {
-      const std::uint64_t bytes = schedule::elements_of(step.target, fragment.count).size() * size_of(signature.dtype);
-      std::byte* to = address(execution, fragment, step.target);
-      const std::byte* from = address(execution, fragment, step.a);
-      if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+      const Stretch target = fragment.place.find(step.target, fragment.scratch);
+      const std::byte* from = fragment.place.find(step.a, fragment.scratch).data;
+      const std::uint64_t bytes = target.elements * size_of(signature.dtype);
+      if (target.data != from && bytes > 0) std::memcpy(target.data, from, bytes);
       finish_step(ref);
       return true;
     }
@@ -242,10 +302,14 @@ void Executor::finish_step(const StepRef& ref) {
 
 void Executor::finish_fragment(Execution& execution, std::uint32_t slot) {
   const auto& fragment = execution.in_flight_[slot];
-  const Signature& signature = execution.binding_.signature;
-  if (signature.op == ReduceOp::kAvg && fragment.count > 0) {
-    kernels::divide(signature.dtype, execution.binding_.output + fragment.first * size_of(signature.dtype),
-                    execution.endpoints_->peers.size(), fragment.count);
+  const Binding& binding = execution.binding_;
+  if (binding.divisor > 1) {
+    Chunk finished{schedule::Space::kOutput, 0, 1, 1};
+    if (binding.blocks > 1) finished = {schedule::Space::kOutput, own_block(binding), binding.blocks, 1};
+    const Stretch result = fragment.place.find(finished, nullptr);
+    if (result.elements > 0) {
+      kernels::divide(binding.signature.dtype, result.data, binding.divisor, result.elements);
+    }
   }
   ++execution.fragments_done_;
   if (execution.next_fragment_ < execution.fragments_) return start_fragment(execution, slot);
@@ -267,7 +331,14 @@ void Executor::complete(const Completion& completion) {
         fmt::format("call {}: {}", execution.binding_.sequence, describe({&execution, fragment, step})));
     return fail(execution.endpoints_->communicator, named);
   }
-  finish_step({&execution, fragment, step});
+  const StepRef ref{&execution, fragment, step};
+  if (execution.plan_->schedule.steps[step].kind == StepKind::kRecv) {
+    if (Status status = take_message(ref, completion); !status.ok()) {
+      return fail(execution.endpoints_->communicator,
+                  status.with_context(fmt::format("call {}", execution.binding_.sequence)));
+    }
+  }
+  finish_step(ref);
 }
 
 void Executor::wake(int descriptor) {
@@ -339,9 +410,20 @@ void Executor::fail(std::uint32_t communicator, const Status& status) {
   }
   if (endpoints == nullptr) return;
   wake_all();  // what is cancelled comes back from polling
-  if (endpoints->transport != nullptr) endpoints->transport->cancel(communicator);
+  std::vector<Engine*> transports;
+  for (Engine* route : endpoints->routes) {
+    if (route == nullptr || std::find(transports.begin(), transports.end(), route) != transports.end()) continue;
+    transports.push_back(route);
+    route->cancel(communicator);
+  }
   for (Engine* group : endpoints->groups) {
     if (group != nullptr) group->cancel(communicator);
+  }
+}
+
+void Executor::for_each_unfinished(const std::function<void(const Execution&)>& visit) const {
+  for (const auto& execution : executions_) {
+    if (!execution->finished_) visit(*execution);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "core/base/engine.h"
+#include "core/runtime/binding.h"
+#include "core/runtime/placement.h"
 #include "core/select/plan.h"
 
 namespace foldcast::runtime {
@@ -18,19 +21,12 @@ namespace foldcast::runtime {
 struct Endpoints {
   std::int32_t rank = 0;  ///< our own
   std::uint32_t communicator = 0;
-  Engine* transport = nullptr;
-  std::vector<std::int32_t> peers;       ///< rank -> the transport's peer number
-  std::vector<std::string> names;        ///< rank -> "rank 3 (node3)", for errors
-  std::vector<Engine*> groups;           ///< the plan's groups; null where this rank is no member
-  std::vector<std::string> group_names;  ///< "node 0", "tree 0 (rack0 -> spine)"
-};
-
-/// A call's pointers and numbers: what a plan lacks.
-struct Binding {
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;  ///< may be `input`
-  Signature signature;
-  std::uint64_t sequence = 0;
+  std::vector<std::int32_t> world_ranks;  ///< rank -> rank of the job
+  std::vector<Engine*> routes;            ///< rank -> the transport that leads there; null where none is needed
+  std::vector<std::int32_t> peers;        ///< rank -> that transport's peer number
+  std::vector<std::string> names;         ///< rank -> "rank 3 (node3)", for errors
+  std::vector<Engine*> groups;            ///< the plan's groups; null where this rank is no member
+  std::vector<std::string> group_names;   ///< "node 0", "tree 0 (rack0 -> spine)"
 };
 
 /// One call under way. Owned by the executor; see Executor::launch.
@@ -46,9 +42,10 @@ class Execution {
   friend class Executor;
   struct Fragment {
     std::uint32_t index = 0;
-    std::uint64_t first = 0, count = 0;  ///< elements of the call
-    std::uint32_t left = 0;              ///< steps not done
+    Placement place;
+    std::uint32_t left = 0;  ///< steps not done
     std::byte* scratch = nullptr;
+    std::byte* wire = nullptr;           ///< messages in the wire format
     std::vector<std::uint32_t> pending;  ///< per step: dependences not done
     std::vector<bool> posted;            ///< per step: an engine has it
   };
@@ -62,7 +59,8 @@ class Execution {
   std::vector<Fragment> in_flight_;
   std::vector<std::uint64_t> first_turn_;  ///< per use of a group lane, see Executor
   std::vector<std::byte> scratch_;
-  std::uint32_t outstanding_ = 0;  ///< posted to engines, not completed
+  std::vector<std::uint64_t> wire_offsets_;  ///< per step: where its message is in Fragment::wire
+  std::uint32_t outstanding_ = 0;            ///< posted to engines, not completed
   bool finished_ = true;
 };
 
@@ -97,6 +95,10 @@ class Executor {
   /// Ends all calls of a communicator with `status`; later launches are refused. Its buffers are free once the
   /// executions are finished, which needs progress(). Said again, `status` replaces the reason that later calls hear.
   void fail(std::uint32_t communicator, const Status& status);
+  /// Of a communicator that is no more.
+  void forget(std::uint32_t communicator) { broken_.erase(communicator); }
+  /// What has not finished yet. `visit` may call fail().
+  void for_each_unfinished(const std::function<void(const Execution&)>& visit) const;
   /// The error that broke a communicator, or success.
   Status health(std::uint32_t communicator) const;
   /// What an unfinished execution waits for, for a person: "recv from rank 3 (node3), fragment 2".
@@ -123,9 +125,12 @@ class Executor {
   void finish_fragment(Execution& execution, std::uint32_t slot);
   void complete(const Completion& completion);
   EngineCall call_of(const StepRef& ref) const;
+  EngineCall message_of(const StepRef& ref) const;
+  EngineCall group_call_of(const StepRef& ref) const;
+  /// What a finished receive still needs: its size checked, its wire format undone.
+  Status take_message(const StepRef& ref, const Completion& completion) const;
+  void allocate(Execution& execution);
   std::string describe(const StepRef& ref) const;
-  std::byte* address(const Execution& execution, const Execution::Fragment& fragment,
-                     const schedule::Chunk& chunk) const;
   Lane& lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane);
 
   struct Polled {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,8 +11,6 @@
 
 namespace foldcast::runtime {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// A transport may see a broken connection before the control plane says who died: two ranks that stop because a third
 /// died look dead to each other as well. So the control plane is given this long to name the first.
@@ -22,6 +21,8 @@ constexpr std::chrono::milliseconds kGlance{10};
 constexpr int kPassesPerCheck = 256;
 /// A caller that comes back to test() after so long was computing; its silence is not the peers'.
 constexpr std::chrono::seconds kCallerGap{1};
+/// A parked thread looks at its own deadline so often.
+constexpr std::chrono::milliseconds kParked{200};
 
 Status add_to(int epoll, int descriptor) {
   if (descriptor < 0) return ok_status();
@@ -41,9 +42,14 @@ Result<std::unique_ptr<Progress>> Progress::create(Executor& executor, bootstrap
   std::unique_ptr<Progress> progress(new Progress(executor, store, options));
   progress->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!progress->epoll_) return system_error("epoll_create1", errno);
+  progress->nudge_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!progress->nudge_) return system_error("eventfd", errno);
+  FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_.get(), progress->nudge_.get()));
   FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_.get(), store.descriptor()));
   return progress;
 }
+
+Progress::~Progress() { stop_thread(); }
 
 Status Progress::watch(Engine& engine) { return add_to(epoll_.get(), engine.descriptor()); }
 
@@ -52,14 +58,23 @@ void Progress::unwatch(Engine& engine) {
 }
 
 std::optional<Status> Progress::verdict(const Execution& execution) {
-  auto failure = store_.failed_peer();
-  if (!failure) return std::nullopt;
-  return peer_failed(fmt::format("call {}: rank {} ({}) failed: {}", execution.sequence(), failure->rank, failure->name,
-                                 failure->reason));
+  const auto& members = execution.endpoints().world_ranks;
+  for (const auto& failure : store_.failures()) {
+    if (std::find(members.begin(), members.end(), failure.rank) == members.end()) continue;
+    return peer_failed(fmt::format("call {}: rank {} ({}) failed: {}", execution.sequence(), failure.rank, failure.name,
+                                   failure.reason));
+  }
+  return std::nullopt;
 }
 
-void Progress::check_peers(Execution& execution) {
-  if (auto known = verdict(execution)) executor_.fail(execution.endpoints().communicator, *known);
+void Progress::check_peers() {
+  for (const auto& notice : store_.take_notices()) {
+    if (on_notice_) on_notice_(notice);
+  }
+  if (store_.failures().empty()) return;
+  executor_.for_each_unfinished([this](const Execution& execution) {
+    if (auto known = verdict(execution)) executor_.fail(execution.endpoints().communicator, *known);
+  });
 }
 
 void Progress::check_deadline(Execution& execution, Clock::time_point since) {
@@ -98,68 +113,148 @@ std::optional<Status> Progress::mismatch(const Execution& execution) {
   return std::nullopt;
 }
 
-bool Progress::sleep(Clock::time_point until) {
+bool Progress::sleep(Clock::time_point until, Lock& lock) {
   if (!executor_.arm()) return false;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
   constexpr int kEvents = 8;
   epoll_event events[kEvents];
+  asleep_ = true;
+  lock.unlock();
   const int ready =
       ::epoll_wait(epoll_.get(), events, kEvents, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1000)));
+  lock.lock();
+  asleep_ = false;
   bool news = false;
+  bool nudged = false;
   for (int i = 0; i < ready; ++i) {
     news |= events[i].data.fd == store_.descriptor();
+    nudged |= events[i].data.fd == nudge_.get();
     executor_.wake(events[i].data.fd);
   }
+  if (nudged) {
+    std::uint64_t ignored;
+    (void)!::read(nudge_.get(), &ignored, sizeof ignored);
+  }
   // Who spins looks at everything; and after a silence, or more news than fitted, so does everybody.
-  if (options_.spin.count() > 0 || ready <= 0 || ready == kEvents) executor_.wake_all();
+  if (options_.spin.count() > 0 || nudged || ready <= 0 || ready == kEvents) executor_.wake_all();
   return news;
 }
 
-Status Progress::settle(const Execution& execution) {
-  const Status& status = execution.status();
-  if (status.code() != Code::kPeerFailed) return status;
+void Progress::nudge() {
+  if (!asleep_) return;
+  std::uint64_t one = 1;
+  (void)!::write(nudge_.get(), &one, sizeof one);
+}
+
+void Progress::let_others_in(Lock& lock) {
+  Gate& gate = *lock.mutex();
+  lock.unlock();
+  while (gate.wanted()) std::this_thread::yield();
+  lock.lock();
+}
+
+Status Progress::settle(const Execution& execution, Lock& lock) {
+  if (execution.status().code() != Code::kPeerFailed) return execution.status();
   for (const Deadline deadline = Deadline::after(kVerdict);;) {
     if (auto known = verdict(execution)) {
       executor_.fail(execution.endpoints().communicator, *known);  // later calls hear the same
       return *known;
     }
-    if (deadline.passed() || store_.descriptor() < 0) return status;
+    if (deadline.passed() || store_.descriptor() < 0) return execution.status();
     pollfd waiting{store_.descriptor(), POLLIN, 0};
+    lock.unlock();
     ::poll(&waiting, 1, deadline.poll_timeout());
+    lock.lock();
   }
 }
 
-Status Progress::wait(Execution& execution) {
+template <typename Done, typename Watch>
+void Progress::drive(Lock& lock, const Done& done, const Watch& watch) {
   const auto since = Clock::now();
   auto idle_since = since;
   if (options_.spin.count() > 0) executor_.wake_all();
-  int passes = 0;
-  while (!execution.finished()) {
+  for (int passes = 0; !done();) {
     if (executor_.progress()) {
+      if (parked_ > 0) turn_.notify_all();  // one of theirs may have finished
       idle_since = Clock::now();
       continue;
     }
-    if (execution.finished()) break;
-    const auto now = Clock::now();
-    if (now - idle_since < options_.spin) {
-      if (++passes % kPassesPerCheck == 0) check_peers(execution);
+    if (lock.mutex()->wanted()) let_others_in(lock);
+    if (done()) break;
+    if (Clock::now() - idle_since < options_.spin) {
+      if (++passes % kPassesPerCheck == 0) check_peers();
       continue;
     }
-    if (sleep(std::max(executor_.last_progress(), since) + options_.timeout)) check_peers(execution);
-    check_deadline(execution, since);
+    if (sleep(std::max(executor_.last_progress(), since) + options_.timeout, lock)) check_peers();
+    watch(since);
   }
-  return settle(execution);
+}
+
+Status Progress::wait(Execution& execution, Lock& lock) {
+  const auto since = Clock::now();
+  while (!execution.finished()) {
+    if (driven_) {
+      // The thread of its own makes room for us; who waits for another call drives ours along with it.
+      nudge();
+      ++parked_;
+      turn_.wait_for(lock, kParked, [&] { return execution.finished() || !driven_; });
+      --parked_;
+      check_deadline(execution, since);
+      continue;
+    }
+    driven_ = true;
+    drive(
+        lock, [&] { return execution.finished(); }, [&](Clock::time_point from) { check_deadline(execution, from); });
+    driven_ = false;
+    if (parked_ > 0) turn_.notify_all();
+  }
+  return settle(execution, lock);
 }
 
 void Progress::poll(Execution& execution) {
   const auto now = Clock::now();
   if (now - last_poll_ > kCallerGap) polled_since_ = now;
   last_poll_ = now;
-  executor_.wake_all();
-  executor_.progress();
-  if (execution.finished()) return;
-  check_peers(execution);
-  check_deadline(execution, polled_since_);
+  if (!driven_) {
+    executor_.wake_all();
+    executor_.progress();
+    if (!execution.finished()) check_peers();
+  }
+  if (!execution.finished()) check_deadline(execution, polled_since_);
+}
+
+Status Progress::start_thread(Gate& gate) {
+  try {
+    thread_ = std::thread([this, &gate] { serve(gate); });
+  } catch (const std::system_error& error) {
+    return resource_exhausted(fmt::format("no thread to make progress: {}", error.what()));
+  }
+  return ok_status();
+}
+
+void Progress::serve(Gate& gate) {
+  Lock lock(gate);
+  while (!stopping_) {
+    if (driven_ || parked_ > 0) {
+      turn_.wait_for(lock, kParked, [&] { return stopping_ || (!driven_ && parked_ == 0); });
+      continue;
+    }
+    driven_ = true;
+    drive(
+        lock, [&] { return stopping_ || parked_ > 0; }, [](Clock::time_point) {});
+    driven_ = false;
+    turn_.notify_all();
+  }
+}
+
+/// Without the gate: nobody else uses the context any more.
+void Progress::stop_thread() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  std::uint64_t one = 1;
+  (void)!::write(nudge_.get(), &one, sizeof one);
+  turn_.notify_all();
+  thread_.join();
 }
 
 }  // namespace foldcast::runtime

@@ -34,23 +34,25 @@ Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, co
   if (layout.nodes.size() < 2) return model;
   Estimator estimator(layout, model);
 
-  const hierarchy::Composition small{"recursive_doubling", 1};
+  const std::size_t nodes = layout.nodes.size();
+  const auto form = hierarchy::leading_form(layout);
+  const hierarchy::Composition small{form, "recursive_doubling", 1};
   if (known.latency_us > 0) {
     model.latency_us = known.latency_us;
   } else {
     FOLDCAST_ASSIGN(const double us, least(timed_call, small, kSmallBytes, kWarmUp, kRepeats));
-    FOLDCAST_ASSIGN(const auto terms, estimator.terms_of(small.network));
+    FOLDCAST_ASSIGN(const auto terms, estimator.terms_of(Collective::kAllReduce, small.network, nodes));
     model.latency_us = us / terms.rounds;
   }
 
-  const hierarchy::Composition large{"ring", 1};
+  const hierarchy::Composition large{form, "ring", 1};
   std::uint64_t large_bytes = kFirstLargeBytes;
   if (known.bytes_per_us > 0) {
     model.bytes_per_us = known.bytes_per_us;
     large_bytes =
         std::clamp(static_cast<std::uint64_t>(model.bytes_per_us * kLongEnoughUs), kFirstLargeBytes, kLastLargeBytes);
   } else {
-    FOLDCAST_ASSIGN(const auto terms, estimator.terms_of(large.network));
+    FOLDCAST_ASSIGN(const auto terms, estimator.terms_of(Collective::kAllReduce, large.network, nodes));
     for (; large_bytes < kLastLargeBytes; large_bytes *= 2) {
       FOLDCAST_ASSIGN(const double us, timed_call(large, large_bytes));
       if (us >= kLongEnoughUs) break;
@@ -61,10 +63,10 @@ Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, co
   }
 
   if (model.tree) {
-    const hierarchy::Composition tree{hierarchy::Composition::kTree, 1};
+    const hierarchy::Composition tree{form, hierarchy::Composition::kTree, 1};
     FOLDCAST_ASSIGN(model.tree_latency_us, least(timed_call, tree, kSmallBytes, kWarmUp, kRepeats));
     // As long on the wire as the ring's call was: that sent more than once the payload.
-    FOLDCAST_ASSIGN(const auto ring, estimator.terms_of(large.network));
+    FOLDCAST_ASSIGN(const auto ring, estimator.terms_of(Collective::kAllReduce, large.network, nodes));
     const auto tree_bytes = std::max<std::uint64_t>(
         large_bytes, static_cast<std::uint64_t>(static_cast<double>(large_bytes) * ring.sent_bytes));
     FOLDCAST_ASSIGN(const double us, least(timed_call, tree, tree_bytes, 1, kLargeRepeats));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/schedule/cost.h"
+#include "kernels/wire_format.h"
 
 namespace foldcast::select {
 namespace {
@@ -18,12 +19,25 @@ constexpr std::uint64_t kLargestFragment = 4u << 20;
 /// What each further message costs the ranks' processors, as a part of a message's whole latency.
 constexpr double kMessageOverhead = 0.3;
 
+using Form = hierarchy::Composition::Form;
+
+/// Bytes on the wire for each byte of the call.
+double wire_ratio(const CallShape& shape) {
+  if (shape.wire == WireFormat::kExact) return 1;
+  constexpr std::uint64_t kMany = 1u << 16;
+  return static_cast<double>(kernels::wire_bytes(shape.wire, kMany)) / (kMany * sizeof(float));
+}
+
 }  // namespace
 
-Result<Estimator::Terms> Estimator::terms_of(const std::string& network) {
-  if (auto known = terms_.find(network); known != terms_.end()) return known->second;
-  hierarchy::Layout flat = hierarchy::Layout::uniform(static_cast<std::uint32_t>(layout_.nodes.size()), 1);
-  FOLDCAST_ASSIGN(auto program, hierarchy::compose_all(flat, {network, 1}));
+Result<Estimator::Terms> Estimator::terms_of(Collective kind, const std::string& network, std::size_t members) {
+  const auto key = std::tuple(kind, network, members);
+  if (auto known = terms_.find(key); known != terms_.end()) return known->second;
+  const auto flat = hierarchy::Layout::uniform(static_cast<std::uint32_t>(members), 1);
+  hierarchy::Request request;
+  request.kind = kind;
+  FOLDCAST_ASSIGN(auto program,
+                  hierarchy::compose_all(flat, request, {hierarchy::Composition::Form::kFlat, network, 1}));
   FOLDCAST_ASSIGN(const auto cost, schedule::cost_of(program));
   Terms terms;
   terms.rounds = cost.rounds;
@@ -31,26 +45,64 @@ Result<Estimator::Terms> Estimator::terms_of(const std::string& network) {
   terms.sent_bytes = std::max(cost.bytes_sent, cost.bytes_received);
   terms.messages = cost.messages / 2.0;
   terms.reduced_bytes = cost.critical_reduced;
-  terms_.emplace(network, terms);
+  terms_.emplace(key, terms);
   return terms;
 }
 
-Result<Estimator::Stages> Estimator::stages(const hierarchy::Composition& composition, double fragment) {
+/// What the ranks of the largest node do for a fragment before and after the network's part of it.
+void Estimator::add_node_stages(Collective kind, const hierarchy::Composition& composition, double fragment,
+                                Stages& stages) const {
+  double mates = 1;
+  for (const auto& ranks : layout_.nodes) mates = std::max(mates, static_cast<double>(ranks.size()));
+  if (mates == 1 || composition.form == Form::kFlat) return;
+  const bool sharded = composition.form == Form::kShards;
+  const double latency = model_.node_latency_us;
+  // The owners work side by side as far as there are cores; each reads its shard of everyone's contribution.
+  const double parallel = std::min<double>(composition.shards, std::max(1u, layout_.cores));
+  const double fold = latency + mates * fragment / parallel / model_.node_bytes_per_us;
+  const double cast = latency + fragment / model_.node_bytes_per_us;
+  const double own = latency + fragment * mates / static_cast<double>(layout_.size()) / model_.node_bytes_per_us;
+  const double more_calls = sharded ? latency * static_cast<double>(layout_.nodes.size() - 1) : 0;
+  switch (scheduled_as(kind)) {
+    case Collective::kAllReduce:
+      stages.up += fold;
+      stages.down += cast;
+      break;
+    case Collective::kReduce:
+      stages.up += fold;
+      stages.down += sharded ? cast : 0;
+      break;
+    case Collective::kBroadcast:
+      stages.down += cast;
+      break;
+    case Collective::kReduceScatter:
+      stages.up += fold + more_calls;
+      stages.down += sharded ? 0 : own;
+      break;
+    case Collective::kAllGather:
+      stages.up += sharded ? 0 : own;
+      stages.down += cast + more_calls;
+      break;
+    case Collective::kScatter:
+      stages.down += own;
+      break;
+    default:
+      stages.up += own;
+      break;
+  }
+}
+
+Result<Estimator::Stages> Estimator::stages(const CallShape& shape, const hierarchy::Composition& composition,
+                                            double fragment) {
   Stages result;
-  double largest_node = 1;
-  for (const auto& ranks : layout_.nodes) largest_node = std::max(largest_node, static_cast<double>(ranks.size()));
-  if (largest_node > 1) {
-    // The owners work side by side as far as there are cores; each reads its shard of everyone's contribution.
-    const double parallel = std::min<double>(composition.shards, std::max(1u, layout_.cores));
-    result.up = model_.node_latency_us + largest_node * fragment / parallel / model_.node_bytes_per_us;
-    result.down = model_.node_latency_us + fragment / model_.node_bytes_per_us;
-  }
-  if (layout_.nodes.size() == 1) {
-    result.network_first = result.network_next = 0;
-    return result;
-  }
-  // Sharded or not, a node's link carries the whole fragment.
-  const double wire = fragment / model_.bytes_per_us;
+  add_node_stages(shape.kind, composition, fragment, result);
+  if (layout_.nodes.size() == 1 && composition.form == Form::kNode) return result;
+  // Sharded or not, a node's link carries the whole fragment; flat, every rank's messages.
+  double mates = 1;
+  for (const auto& ranks : layout_.nodes) mates = std::max(mates, static_cast<double>(ranks.size()));
+  const bool flat = composition.form == Form::kFlat;
+  const double ranks_on_link = flat || scheduled_as(shape.kind) == Collective::kAllToAll ? mates : 1;
+  const double wire = ranks_on_link * fragment * wire_ratio(shape) / model_.bytes_per_us;
   const double shard_overhead = (composition.shards - 1) * kMessageOverhead * model_.latency_us;
   if (composition.offloaded()) {
     const double rate = std::min(model_.tree_bytes_per_us, model_.bytes_per_us);
@@ -63,7 +115,9 @@ Result<Estimator::Stages> Estimator::stages(const hierarchy::Composition& compos
     result.network_next = fragment / rate;
     return result;
   }
-  FOLDCAST_ASSIGN(const Terms terms, terms_of(composition.network));
+  const bool among_ranks = flat || scheduled_as(shape.kind) == Collective::kAllToAll;
+  const std::size_t members = among_ranks ? layout_.size() : layout_.nodes.size();
+  FOLDCAST_ASSIGN(const Terms terms, terms_of(scheduled_as(shape.kind), composition.network, members));
   result.network_first = terms.rounds * (model_.latency_us + shard_overhead) +
                          std::max(terms.serial_bytes, terms.sent_bytes) * wire +
                          terms.reduced_bytes * fragment / model_.reduce_bytes_per_us;
@@ -72,12 +126,13 @@ Result<Estimator::Stages> Estimator::stages(const hierarchy::Composition& compos
   return result;
 }
 
-Result<Price> Estimator::price(const hierarchy::Composition& composition, std::uint64_t bytes,
+Result<Price> Estimator::price(const CallShape& shape, const hierarchy::Composition& composition,
                                const Pipelining& forced) {
+  const std::uint64_t bytes = shape.bytes(layout_.size());
   Price best;
   bool first = true;
   auto consider = [&](std::uint64_t fragment) -> Status {
-    FOLDCAST_ASSIGN(const Stages one, stages(composition, static_cast<double>(fragment)));
+    FOLDCAST_ASSIGN(const Stages one, stages(shape, composition, static_cast<double>(fragment)));
     const double fragments = std::max(1.0, std::ceil(static_cast<double>(bytes) / static_cast<double>(fragment)));
     const double slowest = std::max({one.up, one.network_next, one.down});
     const double us = one.up + one.network_first + one.down + (fragments - 1) * slowest;
@@ -88,11 +143,15 @@ Result<Price> Estimator::price(const hierarchy::Composition& composition, std::u
     }
     return ok_status();
   };
+  const std::uint64_t whole = std::max<std::uint64_t>(bytes, 1);
+  if (!hierarchy::is_divisible(shape.kind, composition)) {
+    FOLDCAST_RETURN_IF_ERROR(consider(whole));
+    return best;
+  }
   if (forced.fragment_bytes > 0) {
     FOLDCAST_RETURN_IF_ERROR(consider(forced.fragment_bytes));
     return best;
   }
-  const std::uint64_t whole = std::max<std::uint64_t>(bytes, 1);
   if (whole <= kLargestFragment) FOLDCAST_RETURN_IF_ERROR(consider(whole));
   for (std::uint64_t fragment : kFragmentSizes) {
     if (fragment < whole) FOLDCAST_RETURN_IF_ERROR(consider(fragment));

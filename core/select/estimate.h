@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "core/base/status.h"
+#include "core/select/call_shape.h"
 #include "core/select/link_model.h"
 #include "hierarchy/planner.h"
 
@@ -14,6 +16,7 @@ namespace foldcast::select {
 struct Pipelining {
   std::uint64_t fragment_bytes = 0;  ///< the whole call when it is not cut
   std::uint32_t depth = 1;           ///< fragments in flight
+  friend bool operator==(const Pipelining&, const Pipelining&) = default;
 };
 
 /// What a plan is expected to take for one size, and the pipelining that makes it so.
@@ -34,12 +37,12 @@ class Estimator {
 
   /// The cheapest fragment size and depth for a call of `bytes`, and its price. `composition` must be buildable. What
   /// of `forced` is not 0 is taken as it is.
-  Result<Price> price(const hierarchy::Composition& composition, std::uint64_t bytes,
+  Result<Price> price(const CallShape& shape, const hierarchy::Composition& composition,
                       const Pipelining& forced = {0, 0});
   const LinkModel& model() const { return model_; }
   void set_model(LinkModel model) { model_ = std::move(model); }
 
-  /// Messages in a row, and bytes in a row as a fraction of the call, of a host algorithm among `layout`'s nodes.
+  /// Messages in a row, and bytes in a row as a fraction of the call, of a host algorithm among `members`.
   struct Terms {
     double rounds = 0;
     double serial_bytes = 0;  ///< on the critical path, fraction of the payload
@@ -47,17 +50,19 @@ class Estimator {
     double messages = 0;      ///< sent by the busiest rank
     double reduced_bytes = 0;
   };
-  Result<Terms> terms_of(const std::string& network);
+  Result<Terms> terms_of(Collective kind, const std::string& network, std::size_t members);
 
  private:
   struct Stages {
     double up = 0, network_first = 0, network_next = 0, down = 0;
   };
-  Result<Stages> stages(const hierarchy::Composition& composition, double fragment);
+  Result<Stages> stages(const CallShape& shape, const hierarchy::Composition& composition, double fragment);
+  void add_node_stages(Collective kind, const hierarchy::Composition& composition, double fragment,
+                       Stages& stages) const;
 
   const hierarchy::Layout& layout_;
   LinkModel model_;
-  std::map<std::string, Terms> terms_;
+  std::map<std::tuple<Collective, std::string, std::size_t>, Terms> terms_;
 };
 
 }  // namespace foldcast::select

@@ -18,6 +18,9 @@ struct Plan {
   Path path = Path::kHost;
   Pipelining pipelining;
   schedule::Schedule schedule;
+  /// Whether a call may be cut into fragments. Where blocks are cut, messages of several blocks are not in one piece
+  /// any more, and neither is what a group works on.
+  bool divisible = true;
 
   // Derived from the schedule, so that launching a call looks nothing up.
   std::vector<std::uint32_t> roots;  ///< steps that depend on nothing

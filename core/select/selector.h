@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/collective.h"
+#include "core/select/call_shape.h"
 #include "core/select/plan.h"
 
 namespace foldcast::select {
@@ -39,8 +41,8 @@ struct Selection {
   bool downgraded = false;  ///< see Choice
 };
 
-/// Picks a plan for (size class, dtype, op) under the communicator's policy, from data that is equal on all ranks only.
-/// Plans are kept and live as long as the selector.
+/// Picks a plan for a call's shape, its size by class, under the communicator's policy, from data that is equal on all
+/// ranks only. Plans are kept and live as long as the selector.
 class Selector {
  public:
   struct Forced {
@@ -52,25 +54,32 @@ class Selector {
   void set_model(LinkModel model);
   const LinkModel& model() const { return estimator_.model(); }
   void set_policy(PathPolicy policy);
-  /// kInvalidArgument naming what there is, when no composition of the layout has that name.
+  PathPolicy policy() const { return policy_; }
+  /// Collectives that have no such plan go by price. kInvalidArgument naming what there is, when none has.
   Status force(Forced forced);
   const Forced& forced() const { return forced_; }
 
-  Result<Selection> select(std::uint64_t count, Datatype dtype, ReduceOp op);
+  Result<Selection> select(const CallShape& shape);
   /// select() for a call that is made: a downgraded one is counted, and logged once on rank 0.
-  Result<Selection> select_for_call(std::uint64_t count, Datatype dtype, ReduceOp op);
-  Result<Choice> choose(std::uint64_t bytes, Datatype dtype, ReduceOp op);
+  Result<Selection> select_for_call(const CallShape& shape);
+  Result<Choice> choose(const CallShape& shape);
   /// choose() as a table for a person; the same on every rank.
-  Result<std::string> explain(std::uint64_t count, Datatype dtype, ReduceOp op);
+  Result<std::string> explain(const CallShape& shape);
   /// The steps of all ranks of what select() gives.
-  Result<schedule::Program> program_for(std::uint64_t count, Datatype dtype, ReduceOp op);
+  Result<schedule::Program> program_for(const CallShape& shape);
+  /// One message to or from `peer`.
+  const Plan& point_to_point(std::int32_t peer, bool sends);
   /// A plan for a given composition and size, whatever the policy: what calibration runs.
   Result<const Plan*> plan_of(const hierarchy::Composition& composition, std::uint64_t bytes);
 
  private:
-  std::string refusal(const hierarchy::Composition& composition, Datatype dtype, ReduceOp op) const;
+  std::string refusal(const CallShape& shape, const hierarchy::Composition& composition) const;
   bool is_forced_out(const Candidate& candidate) const;
-  Result<const Plan*> make(const hierarchy::Composition& composition, const Pipelining& pipelining);
+  void apply_preferences(const CallShape& shape, Choice& choice) const;
+  std::string describe_links() const;
+  void forget();  ///< what was chosen
+  Result<const Plan*> make(const hierarchy::Request& request, const hierarchy::Composition& composition,
+                           const Pipelining& pipelining);
 
   const hierarchy::Layout& layout_;
   const std::int32_t rank_;
@@ -78,10 +87,16 @@ class Selector {
   PathPolicy policy_ = PathPolicy::kAuto;
   Forced forced_;
   std::uint64_t downgraded_calls_ = 0;
-  using PlanKey = std::tuple<std::string, std::uint32_t, std::uint64_t, std::uint32_t>;
-  std::map<PlanKey, std::unique_ptr<Plan>> plans_;
-  using ShapeKey = std::tuple<std::uint32_t, Datatype, ReduceOp>;
-  std::map<ShapeKey, Selection> chosen_;
+  struct Made {
+    hierarchy::Request request;
+    hierarchy::Composition composition;
+    Plan plan;
+  };
+  std::vector<std::unique_ptr<Made>> plans_;
+  std::unordered_map<std::uint64_t, Selection> chosen_;  ///< by key_of the shape
+  std::uint64_t last_key_ = ~0ull;                       ///< calls repeat: the last one's selection is at hand
+  Selection last_;
+  std::map<std::pair<std::int32_t, bool>, Plan> point_to_point_;
 };
 
 /// Quarter-octave classes from 64 bytes on, so that nearly equal sizes share a plan; class 0 is everything up to 64.

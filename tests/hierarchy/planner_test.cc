@@ -20,13 +20,26 @@ Layout uneven(const std::vector<int>& sizes) {
   return Layout::from(ranks);
 }
 
+using Form = Composition::Form;
+
+constexpr Collective kKinds[] = {Collective::kAllReduce, Collective::kBarrier,       Collective::kReduce,
+                                 Collective::kBroadcast, Collective::kReduceScatter, Collective::kAllGather,
+                                 Collective::kAllToAll,  Collective::kGather,        Collective::kScatter};
+
+/// Every composition of every collective, from and to every root.
 void expect_all_verify(const Layout& layout) {
-  for (const Composition& composition : compositions_of(layout)) {
-    auto program = compose_all(layout, composition);
-    ASSERT_TRUE(program.ok()) << program.status().to_string();
-    Status verified = schedule::verify_all_reduce(*program);
-    EXPECT_TRUE(verified.ok()) << program->name << " with " << composition.shards
-                               << " shards: " << verified.to_string();
+  for (Collective kind : kKinds) {
+    const std::int32_t roots = has_root(kind) ? static_cast<std::int32_t>(layout.size()) : 1;
+    for (const Composition& composition : compositions_of(layout, kind)) {
+      for (std::int32_t root = 0; root < roots; ++root) {
+        const Request request{kind, root, false, false};
+        auto program = compose_all(layout, request, composition);
+        ASSERT_TRUE(program.ok()) << program.status().to_string();
+        const auto proof = schedule::verify(*program, {kind, root});
+        EXPECT_TRUE(proof.ok()) << to_string(kind) << " as " << program->name << ", root " << root << ": "
+                                << proof.status().to_string();
+      }
+    }
   }
 }
 
@@ -45,23 +58,45 @@ TEST(Planner, EveryCompositionOfUnevenLayoutsVerifies) {
   expect_all_verify(uneven({2, 3, 2, 5}));
 }
 
+TEST(Planner, InPlaceAllToAllVerifies) {
+  for (const Layout& layout :
+       {Layout::uniform(4, 1), Layout::uniform(3, 2), uneven({3, 2, 1}), Layout::uniform(1, 4)}) {
+    for (const Composition& composition : compositions_of(layout, Collective::kAllToAll)) {
+      auto program = compose_all(layout, {Collective::kAllToAll, 0, true, false}, composition);
+      ASSERT_TRUE(program.ok()) << program.status().to_string();
+      const auto proof = schedule::verify(*program, {Collective::kAllToAll, 0});
+      EXPECT_TRUE(proof.ok()) << program->name << ": " << proof.status().to_string();
+    }
+  }
+}
+
+TEST(Planner, RanksDealtRoundRobinVerify) {
+  std::vector<HostIdentity> ranks(6);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].hostname = ranks[rank].kernel = ranks[rank].node = "node" + std::to_string(rank % 2);
+  }
+  const Layout layout = Layout::from(ranks);
+  EXPECT_FALSE(is_consecutive(layout));
+  expect_all_verify(layout);
+}
+
 TEST(Planner, MoreShardsThanTheSmallestNodeHasIsRefused) {
-  auto composed = compose(uneven({3, 1}), {"ring", 2}, 0);
+  auto composed = compose(uneven({3, 1}), {}, {Form::kShards, "ring", 2}, 0);
   ASSERT_FALSE(composed.ok());
   EXPECT_EQ(composed.status().code(), Code::kInvalidArgument);
 }
 
 TEST(Planner, UnknownNetworkNamesTheKnownOnes) {
-  auto composed = compose(Layout::uniform(2, 1), {"rign", 1}, 0);
+  auto composed = compose(Layout::uniform(2, 1), {}, {Form::kFlat, "rign", 1}, 0);
   ASSERT_FALSE(composed.ok());
   EXPECT_NE(composed.status().message().find("ring"), std::string::npos);
 }
 
 TEST(Planner, Names) {
-  EXPECT_EQ(name_of(Layout::uniform(4, 1), {"ring", 1}), "ring");
-  EXPECT_EQ(name_of(Layout::uniform(4, 2), {"tree", 2}), "node+tree");
-  EXPECT_EQ(name_of(Layout::uniform(4, 2), {"tree", 1}), "leader+tree");
-  EXPECT_EQ(name_of(Layout::uniform(1, 4), {}), "node");
+  EXPECT_EQ(name_of(Layout::uniform(4, 1), {Form::kFlat, "ring", 1}), "ring");
+  EXPECT_EQ(name_of(Layout::uniform(4, 2), {Form::kShards, "tree", 2}), "node+tree");
+  EXPECT_EQ(name_of(Layout::uniform(4, 2), {Form::kLeaders, "tree", 1}), "leader+tree");
+  EXPECT_EQ(name_of(Layout::uniform(1, 4), {Form::kNode, {}, 1}), "node");
   EXPECT_EQ(name_of(Layout::uniform(1, 1), {}), "self");
 }
 

@@ -80,22 +80,21 @@ TEST_F(OneRank, BadArgumentsExplainThemselves) {
 
 TEST_F(OneRank, ExplainsAndPrints) {
   const char* text = nullptr;
-  ASSERT_EQ(foldcast_all_reduce_explain(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, &text), FOLDCAST_SUCCESS);
+  foldcast_shape_t shape{FOLDCAST_ALL_REDUCE, 4, FOLDCAST_FLOAT32, FOLDCAST_SUM, 0};
+  ASSERT_EQ(foldcast_explain(comm_, &shape, &text), FOLDCAST_SUCCESS);
   EXPECT_NE(std::string(text).find("chosen: self"), std::string::npos) << text;
-  ASSERT_EQ(foldcast_all_reduce_steps(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, FOLDCAST_STEPS_TEXT, &text),
-            FOLDCAST_SUCCESS);
+  ASSERT_EQ(foldcast_steps(comm_, &shape, FOLDCAST_STEPS_TEXT, &text), FOLDCAST_SUCCESS);
   EXPECT_NE(std::string(text).find("copy"), std::string::npos) << text;
-  ASSERT_EQ(foldcast_all_reduce_steps(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, FOLDCAST_STEPS_GRAPHVIZ, &text),
-            FOLDCAST_SUCCESS);
+  ASSERT_EQ(foldcast_steps(comm_, &shape, FOLDCAST_STEPS_GRAPHVIZ, &text), FOLDCAST_SUCCESS);
   EXPECT_EQ(std::string(text).rfind("digraph", 0), 0u) << text;
-  EXPECT_EQ(foldcast_all_reduce_steps(4, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm_, static_cast<foldcast_steps_format_t>(7),
-                                      &text),
-            FOLDCAST_INVALID_ARGUMENT);
+  EXPECT_EQ(foldcast_steps(comm_, &shape, static_cast<foldcast_steps_format_t>(7), &text), FOLDCAST_INVALID_ARGUMENT);
   foldcast_plan_info_t info;
-  EXPECT_EQ(foldcast_all_reduce_plan(SIZE_MAX / 2, FOLDCAST_FLOAT64, FOLDCAST_SUM, comm_, &info),
-            FOLDCAST_INVALID_ARGUMENT);
-  EXPECT_EQ(foldcast_all_reduce_explain(SIZE_MAX, FOLDCAST_INT8, FOLDCAST_SUM, comm_, &text),
-            FOLDCAST_INVALID_ARGUMENT);
+  shape = {FOLDCAST_ALL_REDUCE, SIZE_MAX / 2, FOLDCAST_FLOAT64, FOLDCAST_SUM, 0};
+  EXPECT_EQ(foldcast_plan(comm_, &shape, &info), FOLDCAST_INVALID_ARGUMENT);
+  shape = {FOLDCAST_ALL_REDUCE, SIZE_MAX, FOLDCAST_INT8, FOLDCAST_SUM, 0};
+  EXPECT_EQ(foldcast_explain(comm_, &shape, &text), FOLDCAST_INVALID_ARGUMENT);
+  shape.collective = static_cast<foldcast_collective_t>(99);
+  EXPECT_EQ(foldcast_explain(comm_, &shape, &text), FOLDCAST_INVALID_ARGUMENT);
 }
 
 TEST(CAbi, AnUnknownTransportIsNotReplacedSilently) {

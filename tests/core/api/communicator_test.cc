@@ -13,7 +13,7 @@ namespace foldcast {
 namespace {
 
 using api::CollectiveCall;
-using api::WorldCommunicator;
+using api::Communicator;
 using testing::Job;
 using testing::uniform_nodes;
 
@@ -27,18 +27,15 @@ std::map<std::string, std::string> waiting(const char* spin_us) {
   return settings;
 }
 
-Status all_reduce(WorldCommunicator& world, const void* send, void* recv, std::uint64_t count, Datatype dtype,
-                  ReduceOp op) {
-  auto execution = world.start({Collective::kAllReduce, send, recv, count, dtype, op});
-  if (!execution.ok()) return execution.status();
-  return world.finish(*execution);
+Status all_reduce(Communicator& world, const void* send, void* recv, std::uint64_t count, Datatype dtype, ReduceOp op) {
+  return world.run({Collective::kAllReduce, send, recv, count, dtype, op});
 }
 
 /// What rank `rank` contributes at `i`: differs by rank and place, small enough that float sums are exact.
 std::int32_t value(int rank, std::uint64_t i) { return static_cast<std::int32_t>((i * 7 + rank * 13) % 101) - 50; }
 
-void check_int32(WorldCommunicator& world, int rank, std::uint64_t count, bool in_place) {
-  const int size = world.context().size();
+void check_int32(Communicator& world, int rank, std::uint64_t count, bool in_place) {
+  const int size = world.size();
   std::vector<std::int32_t> send(count + 1), recv(count + 1, -7);
   for (std::uint64_t i = 0; i < count; ++i) send[i] = value(rank, i);
   if (in_place) std::copy(send.begin(), send.begin() + count, recv.begin());
@@ -61,9 +58,9 @@ TEST(Communicator, EveryPlanEverySizeInAndOutOfPlace) {
   for (const char* spin_us : {"0", "20"})
     for (const auto& nodes : layouts) {
       Job job{nodes, waiting(spin_us)};
-      job.run([&](WorldCommunicator& world, int rank) {
+      job.run([&](Communicator& world, int rank) {
         std::vector<std::string> plans{""};
-        if (world.context().layout().nodes.size() > 1) {
+        if (world.layout().nodes.size() > 1) {
           for (const char* plan : {"ring", "recursive_doubling", "halving_doubling", "double_tree"})
             plans.push_back(plan);
         }
@@ -83,7 +80,7 @@ TEST(Communicator, EveryPlanEverySizeInAndOutOfPlace) {
 TEST(Communicator, FragmentsInAPipeline) {
   for (const auto& nodes : {uniform_nodes(3, 1), uniform_nodes(2, 2)}) {
     Job job{nodes, kQuick};
-    job.run([&](WorldCommunicator& world, int rank) {
+    job.run([&](Communicator& world, int rank) {
       for (std::uint32_t depth : {1u, 2u, 5u}) {
         ASSERT_TRUE(world.selector().force({"", {1000, depth}}).ok());
         check_int32(world, rank, 10007, depth == 2);
@@ -94,8 +91,8 @@ TEST(Communicator, FragmentsInAPipeline) {
 
 TEST(Communicator, EveryTypeAndOpAgainstFloat64) {
   Job job{uniform_nodes(3, 2), kQuick};
-  job.run([&](WorldCommunicator& world, int rank) {
-    const int n = world.context().size();
+  job.run([&](Communicator& world, int rank) {
+    const int n = world.size();
     constexpr std::uint64_t kCount = 333;
     for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kAvg}) {
       const auto input = [&](int r, std::uint64_t i) { return static_cast<double>((i + r) % 3 + 1); };
@@ -140,26 +137,25 @@ TEST(Communicator, EveryTypeAndOpAgainstFloat64) {
 TEST(Communicator, SeveralCallsOutstandingCompleteInAnyOrder) {
   for (const auto& nodes : {uniform_nodes(3, 1), uniform_nodes(2, 2), uniform_nodes(1, 3)}) {
     Job job{nodes, kQuick};
-    job.run([&](WorldCommunicator& world, int rank) {
+    job.run([&](Communicator& world, int rank) {
       constexpr int kCalls = 20;
       std::vector<std::vector<std::int64_t>> buffers(kCalls);
-      std::vector<runtime::Execution*> executions;
+      std::vector<api::Operation> operations(kCalls);
       for (int c = 0; c < kCalls; ++c) {
         buffers[c].assign(1 + c * 997, rank + c);
-        auto execution = world.start({Collective::kAllReduce, buffers[c].data(), buffers[c].data(), buffers[c].size(),
-                                      Datatype::kInt64, ReduceOp::kSum});
-        ASSERT_TRUE(execution.ok());
-        executions.push_back(*execution);
+        const CollectiveCall call{Collective::kAllReduce, buffers[c].data(), buffers[c].data(),
+                                  buffers[c].size(),      Datatype::kInt64,  ReduceOp::kSum};
+        ASSERT_TRUE(world.start(call, operations[c]).ok());
       }
       std::vector<int> order(kCalls);
       std::iota(order.begin(), order.end(), 0);
       std::shuffle(order.begin(), order.end(), std::mt19937(rank));
-      const std::int64_t n = world.context().size();
+      const std::int64_t n = world.size();
       for (int c : order) {
         if (c % 3 == 0) {
-          while (!world.test(executions[c])) std::this_thread::yield();
+          while (!world.test(operations[c])) std::this_thread::yield();
         }
-        ASSERT_TRUE(world.finish(executions[c]).ok());
+        ASSERT_TRUE(world.finish(operations[c]).ok());
         for (std::int64_t v : buffers[c]) ASSERT_EQ(v, n * (n - 1) / 2 + n * c);
       }
     });
@@ -170,7 +166,7 @@ TEST(Communicator, MismatchIsReportedNotRun) {
   for (const char* plan : {"ring", "recursive_doubling"}) {
     Job job{uniform_nodes(2, 1), kQuick};
     std::atomic<int> reported = 0;
-    job.run([&](WorldCommunicator& world, int rank) {
+    job.run([&](Communicator& world, int rank) {
       ASSERT_TRUE(world.selector().force({plan, {0, 0}}).ok());
       std::vector<float> buffer(100, 1.0f);
       const Status status =
@@ -190,7 +186,7 @@ TEST(Communicator, ARankThatNeverCallsIsATimeOutThatNamesIt) {
   settings["FOLDCAST_TIMEOUT"] = "300ms";
   Job job{uniform_nodes(2, 1), settings};
   std::atomic<bool> reported = false;
-  job.run([&](WorldCommunicator& world, int rank) {
+  job.run([&](Communicator& world, int rank) {
     if (rank == 0) {
       float x = 1;
       const Status status = all_reduce(world, &x, &x, 1, Datatype::kFloat32, ReduceOp::kSum);
@@ -209,7 +205,7 @@ TEST(Communicator, CallsThatNeverMeetAreComparedOverTheControlPlane) {
     settings["FOLDCAST_TIMEOUT"] = "300ms";
     Job job{uniform_nodes(3, 1), settings};
     job.deaf = true;
-    job.run([&](WorldCommunicator& world, int rank) {
+    job.run([&](Communicator& world, int rank) {
       std::vector<float> buffer(100, 1.0f);
       const Status status = all_reduce(world, buffer.data(), buffer.data(), differ && rank == 2 ? 98 : 100,
                                        Datatype::kFloat32, ReduceOp::kSum);
@@ -228,7 +224,7 @@ TEST(Communicator, CallsThatNeverMeetAreComparedOverTheControlPlane) {
 TEST(Communicator, SettingsThatDecideThePlanMustBeEqual) {
   Job job{uniform_nodes(3, 1), kQuick};
   job.of_rank[1]["FOLDCAST_PLAN"] = "ring";
-  job.attempt([&](Result<std::unique_ptr<WorldCommunicator>> world, int) {
+  job.attempt([&](Result<std::unique_ptr<Communicator>> world, int) {
     ASSERT_FALSE(world.ok());
     EXPECT_EQ(world.status().code(), Code::kMismatch);
     for (const char* words : {"FOLDCAST_PLAN", "rank 1 (node1)", "\"ring\""}) {
@@ -239,7 +235,7 @@ TEST(Communicator, SettingsThatDecideThePlanMustBeEqual) {
 
 TEST(Communicator, ArgumentsAreChecked) {
   float a[4] = {};
-  const auto code = [](CollectiveCall call) { return api::validate(call).code(); };
+  const auto code = [](const CollectiveCall& call) { return api::Operation().prepare(call, 0, 2).code(); };
   EXPECT_EQ(code({Collective::kAllReduce, nullptr, a, 1, Datatype::kFloat32, ReduceOp::kSum}), Code::kInvalidArgument);
   EXPECT_EQ(code({Collective::kAllReduce, a, nullptr, 1, Datatype::kFloat32, ReduceOp::kSum}), Code::kInvalidArgument);
   EXPECT_EQ(code({Collective::kAllReduce, a, a + 1, 2, Datatype::kFloat32, ReduceOp::kSum}), Code::kInvalidArgument);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/api/communicator.h"
+#include "core/api/world.h"
 #include "tests/core/bootstrap/free_port.h"
 #include "transports/inproc/inproc.h"
 
@@ -23,15 +24,15 @@ struct Job {
   std::shared_ptr<transports::InprocNetwork> network = transports::make_inproc_network();
 
   /// Runs `body` as every rank and joins. A rank that cannot join the job fails the test.
-  void run(const std::function<void(api::WorldCommunicator& world, int rank)>& body) {
-    attempt([&](Result<std::unique_ptr<api::WorldCommunicator>> world, int rank) {
+  void run(const std::function<void(api::Communicator& world, int rank)>& body) {
+    attempt([&](Result<std::unique_ptr<api::Communicator>> world, int rank) {
       ASSERT_TRUE(world.ok()) << "rank " << rank << ": " << world.status().to_string();
       body(**world, rank);
     });
   }
 
   /// As run(), with whatever came of joining.
-  void attempt(const std::function<void(Result<std::unique_ptr<api::WorldCommunicator>> world, int rank)>& body) {
+  void attempt(const std::function<void(Result<std::unique_ptr<api::Communicator>> world, int rank)>& body) {
     const std::uint16_t port = bootstrap::free_port();
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < static_cast<int>(nodes.size()); ++rank) {
@@ -47,11 +48,12 @@ struct Job {
         launch.size = static_cast<int>(nodes.size());
         launch.store_host = "127.0.0.1";
         launch.store_port = port;
-        auto world = api::WorldCommunicator::create(std::move(*config), launch, [this, rank](std::uint64_t token) {
+        const transports::TransportFactory inproc = [this, rank](std::uint64_t token) {
           transports::TransportOptions options;
           options.token = deaf ? token + static_cast<std::uint64_t>(rank) : token;
           return Result<std::unique_ptr<transports::Transport>>(transports::make_inproc(network, options));
-        });
+        };
+        auto world = api::create_world(std::move(*config), launch, {inproc, inproc});
         body(std::move(world), rank);
       });
     }

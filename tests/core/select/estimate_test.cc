@@ -8,19 +8,22 @@ namespace foldcast::select {
 namespace {
 
 using hierarchy::Layout;
+using Form = hierarchy::Composition::Form;
+
+CallShape bytes_of(std::uint64_t bytes) { return {.op = ReduceOp::kMax, .count = bytes}; }
 
 TEST(Estimator, TermsAreTheTextbooks) {
   const Layout layout = Layout::uniform(8, 1);
   Estimator estimator(layout, {});
-  auto ring = estimator.terms_of("ring");
+  auto ring = estimator.terms_of(Collective::kAllReduce, "ring", 8);
   ASSERT_TRUE(ring.ok());
   EXPECT_DOUBLE_EQ(ring->rounds, 14);
   EXPECT_NEAR(ring->sent_bytes, 1.75, 1e-9);
-  auto doubling = estimator.terms_of("recursive_doubling");
+  auto doubling = estimator.terms_of(Collective::kAllReduce, "recursive_doubling", 8);
   ASSERT_TRUE(doubling.ok());
   EXPECT_DOUBLE_EQ(doubling->rounds, 3);
   EXPECT_NEAR(doubling->sent_bytes, 3, 1e-9);
-  auto halving = estimator.terms_of("halving_doubling");
+  auto halving = estimator.terms_of(Collective::kAllReduce, "halving_doubling", 8);
   ASSERT_TRUE(halving.ok());
   EXPECT_DOUBLE_EQ(halving->rounds, 6);
   EXPECT_NEAR(halving->sent_bytes, 1.75, 1e-9);
@@ -32,7 +35,9 @@ TEST(Estimator, SmallCallsPreferFewRoundsLargeOnesFewBytes) {
   model.latency_us = 50;
   model.bytes_per_us = 100;
   Estimator estimator(layout, model);
-  const auto price = [&](const char* network, std::uint64_t bytes) { return estimator.price({network, 1}, bytes)->us; };
+  const auto price = [&](const char* network, std::uint64_t bytes) {
+    return estimator.price(bytes_of(bytes), {Form::kFlat, network, 1})->us;
+  };
   EXPECT_LT(price("recursive_doubling", 8), price("ring", 8));
   EXPECT_LT(price("ring", 64 << 20), price("recursive_doubling", 64 << 20));
   EXPECT_LT(price("halving_doubling", 64 << 10), price("recursive_doubling", 256 << 10));
@@ -41,7 +46,7 @@ TEST(Estimator, SmallCallsPreferFewRoundsLargeOnesFewBytes) {
 TEST(Estimator, LargeCallsAreCutAndBounded) {
   const Layout layout = Layout::uniform(4, 2);
   Estimator estimator(layout, {});
-  auto price = estimator.price({"ring", 2}, std::uint64_t{1} << 30);
+  auto price = estimator.price(bytes_of(std::uint64_t{1} << 30), {Form::kShards, "ring", 2});
   ASSERT_TRUE(price.ok());
   EXPECT_LE(price->pipelining.fragment_bytes, 4u << 20);
   EXPECT_GT(price->pipelining.depth, 1u);
@@ -66,7 +71,7 @@ class Fabric {
   }
   Result<double> run(const hierarchy::Composition& composition, std::uint64_t bytes) {
     ++calls;
-    FOLDCAST_ASSIGN(const auto price, estimator_.price(composition, bytes));
+    FOLDCAST_ASSIGN(const auto price, estimator_.price(bytes_of(bytes), composition));
     return price.us;
   }
   int calls = 0;

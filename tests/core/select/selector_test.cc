@@ -20,6 +20,10 @@ LinkModel shaped_links() {
   return model;
 }
 
+CallShape all_reduce(std::uint64_t count, Datatype dtype, ReduceOp op) {
+  return {.kind = Collective::kAllReduce, .dtype = dtype, .op = op, .count = count};
+}
+
 TEST(SizeClass, CoversEverySizeAndIsMonotonic) {
   EXPECT_EQ(size_class(0), size_class(1));
   std::uint32_t last = 0;
@@ -39,11 +43,11 @@ TEST(SizeClass, CoversEverySizeAndIsMonotonic) {
 TEST(Selector, OffloadAtEightNodesHostAtTwo) {
   const Layout eight = Layout::uniform(8, 1), two = Layout::uniform(2, 1);
   Selector wide(eight, 0, shaped_links());
-  auto plan = wide.select(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto plan = wide.select(all_reduce(4 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   EXPECT_EQ(plan->plan->path, Path::kOffload);
   Selector narrow(two, 0, shaped_links());
-  plan = narrow.select(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  plan = narrow.select(all_reduce(4 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->plan->path, Path::kHost);
 }
@@ -53,7 +57,7 @@ TEST(Selector, ASlowTreeIsRefusedByPrice) {
   LinkModel model = shaped_links();
   model.tree_bytes_per_us = 3;  // one server with one link takes the contributions of all eight
   Selector selector(layout, 0, model);
-  auto plan = selector.select(4 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto plan = selector.select(all_reduce(4 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->plan->path, Path::kHost);
 }
@@ -63,17 +67,17 @@ TEST(Selector, PoliciesAndForcedPlans) {
   Selector selector(layout, 1, shaped_links());
   selector.set_policy(PathPolicy::kHost);
   ASSERT_TRUE(selector.force({"double_tree", {0, 0}}).ok());
-  auto plan = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto plan = selector.select(all_reduce(1 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->plan->path, Path::kHost);
   EXPECT_NE(plan->plan->name.find("double_tree"), std::string::npos);
   ASSERT_TRUE(selector.force({"node+ring", {0, 0}}).ok());
-  plan = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  plan = selector.select(all_reduce(1 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->plan->name, "node+ring");
   ASSERT_TRUE(selector.force({}).ok());
   selector.set_policy(PathPolicy::kOffload);  // must not meet the plan that was kept for the old policy
-  plan = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  plan = selector.select(all_reduce(1 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->plan->path, Path::kOffload);
   const Status unknown = selector.force({"rong", {0, 0}});
@@ -88,11 +92,11 @@ TEST(Selector, OffloadPolicyWithoutATreeRunsOnTheHostsAndSaysWhy) {
   model.tree_refusal = "rank 2 (node2): aggregator rack0 is full";
   Selector selector(layout, 0, model);
   selector.set_policy(PathPolicy::kOffload);
-  auto choice = selector.choose(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto choice = selector.choose(all_reduce(1 << 18, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(choice.ok());
   EXPECT_FALSE(choice->downgrade.empty());
   EXPECT_EQ(choice->candidates.front().path, Path::kHost);
-  auto text = selector.explain(1 << 18, Datatype::kFloat32, ReduceOp::kSum);
+  auto text = selector.explain(all_reduce(1 << 18, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(text.ok());
   EXPECT_NE(text->find("aggregator rack0 is full"), std::string::npos) << *text;
 }
@@ -102,7 +106,7 @@ TEST(Selector, ExplanationIsTheSameOnEveryRank) {
   std::string first;
   for (int rank = 0; rank < 6; ++rank) {
     Selector selector(layout, rank, shaped_links());
-    auto text = selector.explain(12345, Datatype::kBfloat16, ReduceOp::kMax);
+    auto text = selector.explain(all_reduce(12345, Datatype::kBfloat16, ReduceOp::kMax));
     ASSERT_TRUE(text.ok());
     if (rank == 0) first = *text;
     EXPECT_EQ(*text, first);
@@ -115,7 +119,7 @@ TEST(Selector, WhatTheTreeCannotReduceIsRefusedByName) {
   LinkModel model = shaped_links();
   model.tree_caps.ops &= ~(1u << static_cast<unsigned>(ReduceOp::kProd));
   Selector selector(layout, 0, model);
-  auto text = selector.explain(1 << 20, Datatype::kFloat32, ReduceOp::kProd);
+  auto text = selector.explain(all_reduce(1 << 20, Datatype::kFloat32, ReduceOp::kProd));
   ASSERT_TRUE(text.ok());
   EXPECT_NE(text->find("does not reduce prod of float32"), std::string::npos) << *text;
 }
@@ -135,8 +139,8 @@ TEST(Selector, UnknownPlansAreRefusedOnEveryLayoutAndAllKnownOnesNamed) {
 TEST(Selector, APriceBelongsToItsSizeNotToThePlanItShares) {
   const Layout layout = Layout::uniform(8, 1);
   Selector selector(layout, 0, shaped_links());
-  const auto eight = selector.select(2 << 20, Datatype::kFloat32, ReduceOp::kSum);
-  const auto sixty_four = selector.select(16 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  const auto eight = selector.select(all_reduce(2 << 20, Datatype::kFloat32, ReduceOp::kSum));
+  const auto sixty_four = selector.select(all_reduce(16 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(eight.ok() && sixty_four.ok());
   EXPECT_EQ(eight->plan, sixty_four->plan);
   EXPECT_NEAR(sixty_four->price_us / eight->price_us, 8, 0.5);
@@ -146,7 +150,7 @@ TEST(Selector, AForcedFragmentSizeIsPricedAndPipelined) {
   const Layout layout = Layout::uniform(8, 1);
   Selector selector(layout, 0, shaped_links());
   ASSERT_TRUE(selector.force({"", {64 << 10, 0}}).ok());
-  auto selection = selector.select(1 << 18, Datatype::kFloat32, ReduceOp::kSum);
+  auto selection = selector.select(all_reduce(1 << 18, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(selection.ok());
   EXPECT_EQ(selection->plan->pipelining.fragment_bytes, 64u << 10);
   EXPECT_GT(selection->plan->pipelining.depth, 1u);
@@ -159,9 +163,10 @@ TEST(Selector, DowngradedCallsAreCounted) {
   model.tree_refusal = "the aggregator is full";
   Selector selector(layout, 1, model);
   selector.set_policy(PathPolicy::kOffload);
-  for (int call = 0; call < 3; ++call) ASSERT_TRUE(selector.select_for_call(8, Datatype::kInt32, ReduceOp::kSum).ok());
-  ASSERT_TRUE(selector.select(8, Datatype::kInt32, ReduceOp::kSum).ok());
-  auto text = selector.explain(8, Datatype::kInt32, ReduceOp::kSum);
+  for (int call = 0; call < 3; ++call)
+    ASSERT_TRUE(selector.select_for_call(all_reduce(8, Datatype::kInt32, ReduceOp::kSum)).ok());
+  ASSERT_TRUE(selector.select(all_reduce(8, Datatype::kInt32, ReduceOp::kSum)).ok());
+  auto text = selector.explain(all_reduce(8, Datatype::kInt32, ReduceOp::kSum));
   ASSERT_TRUE(text.ok());
   EXPECT_NE(text->find("offload was asked for and cannot be had: the aggregator is full (3 calls so far)"),
             std::string::npos)
@@ -171,8 +176,8 @@ TEST(Selector, DowngradedCallsAreCounted) {
 TEST(Selector, TheProgramIsTheChosenPlansOfAllRanks) {
   const Layout layout = Layout::uniform(4, 2);
   Selector selector(layout, 3, shaped_links());
-  auto program = selector.program_for(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
-  auto selection = selector.select(1 << 20, Datatype::kFloat32, ReduceOp::kSum);
+  auto program = selector.program_for(all_reduce(1 << 20, Datatype::kFloat32, ReduceOp::kSum));
+  auto selection = selector.select(all_reduce(1 << 20, Datatype::kFloat32, ReduceOp::kSum));
   ASSERT_TRUE(program.ok() && selection.ok());
   EXPECT_EQ(program->name, selection->plan->name);
   ASSERT_EQ(program->ranks.size(), 8u);

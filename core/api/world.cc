@@ -1,0 +1,221 @@
+#include "core/api/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/base/log.h"
+#include "core/base/wire.h"
+#include "core/select/calibrate.h"
+#include "hierarchy/planner.h"
+#include "offload/client/provider.h"
+
+namespace foldcast::api {
+namespace {
+
+constexpr std::uint32_t kWorld = 1;
+constexpr std::uint32_t kTreeBit = 1u << 31;
+constexpr std::chrono::milliseconds kJoinTimeout{5000};
+
+/// One member's word on its join, as it travels: the granted caps, or the reason for none.
+struct JoinReport {
+  enum class Outcome : std::uint8_t { kRefused, kJoined, kIdle };  ///< idle: a member of no tree, has no objection
+  Outcome outcome = Outcome::kRefused;
+  GroupCaps caps;
+  std::string text;
+
+  std::string serialize() const {
+    WireWriter writer;
+    writer.put(static_cast<std::uint8_t>(outcome)).put(caps.dtypes).put(caps.ops).put(caps.fragment_bytes);
+    writer.put(caps.slots).put(caps.depth).put(caps.exclusive).put(caps.deterministic).put_bytes(text);
+    return writer.take();
+  }
+  static Result<JoinReport> parse(std::string_view bytes) {
+    WireReader reader(bytes);
+    JoinReport report;
+    const auto outcome = reader.get<std::uint8_t>();
+    report.outcome = static_cast<Outcome>(outcome);
+    report.caps.dtypes = reader.get<std::uint32_t>();
+    report.caps.ops = reader.get<std::uint32_t>();
+    report.caps.fragment_bytes = reader.get<std::uint64_t>();
+    report.caps.slots = reader.get<std::uint32_t>();
+    report.caps.depth = reader.get<std::uint32_t>();
+    report.caps.exclusive = reader.get<std::uint8_t>() != 0;
+    report.caps.deterministic = reader.get<std::uint8_t>() != 0;
+    report.text = reader.get_bytes();
+    if (!reader.complete() || outcome > static_cast<std::uint8_t>(Outcome::kIdle)) {
+      return internal_error("a malformed join report");
+    }
+    return report;
+  }
+};
+
+}  // namespace
+
+/// Makes the job's first communicator, step by step.
+class WorldBuilder {
+ public:
+  static Result<std::unique_ptr<Communicator>> build(Config config, const bootstrap::LaunchInfo& launch,
+                                                     const transports::TransportFactories& transports);
+
+ private:
+  WorldBuilder(Communicator& world, const transports::TransportFactories& transports)
+      : world_(world), context_(world.context()), layout_(world.layout()), transports_(transports) {}
+  /// What selection needs to know of the tree; joined by all or none.
+  Result<select::LinkModel> join_tree(select::PathPolicy policy);
+  Result<std::unique_ptr<offload::OffloadGroup>> ask_tree();
+  Status calibrate();
+  Result<double> timed_call(const hierarchy::Composition& composition, std::uint64_t bytes);
+
+  Communicator& world_;
+  runtime::Context& context_;
+  const hierarchy::Layout& layout_;
+  const transports::TransportFactories& transports_;
+  std::shared_ptr<offload::OffloadProvider> provider_;
+  std::uint32_t timed_calls_ = 0;
+};
+
+Result<std::unique_ptr<Communicator>> create_world(Config config, const bootstrap::LaunchInfo& launch,
+                                                   const transports::TransportFactories& transports) {
+  return WorldBuilder::build(std::move(config), launch, transports);
+}
+
+Result<std::unique_ptr<Communicator>> WorldBuilder::build(Config config, const bootstrap::LaunchInfo& launch,
+                                                          const transports::TransportFactories& transports) {
+  FOLDCAST_ASSIGN(const auto policy, select::path_policy_from_string(config.path));
+  FOLDCAST_ASSIGN(auto context, runtime::Context::create(std::move(config), launch, transports));
+  std::vector<std::int32_t> members(context->layout().size());
+  std::iota(members.begin(), members.end(), 0);
+  FOLDCAST_ASSIGN(auto world, Communicator::create(std::move(context), members, kWorld));
+  WorldBuilder builder(*world, transports);
+  FOLDCAST_ASSIGN(auto model, builder.join_tree(policy));
+  world->selector_->set_model(std::move(model));
+  FOLDCAST_RETURN_IF_ERROR(builder.calibrate());
+  world->selector_->set_policy(policy);
+  const Config& settings = world->context().config();
+  world->wire_ = wire_format_from_string(settings.wire_format).value_or(WireFormat::kExact);
+  FOLDCAST_RETURN_IF_ERROR(world->selector_->force({settings.plan, {settings.fragment_bytes, settings.depth}}));
+  return world;
+}
+
+Result<std::unique_ptr<offload::OffloadGroup>> WorldBuilder::ask_tree() {
+  const Config& config = context_.config();
+  FOLDCAST_ASSIGN(const auto switches, offload::SwitchTopology::load(config.topology));
+  FOLDCAST_ASSIGN(const auto aggregators, offload::parse_aggregators(config.aggregators));
+  FOLDCAST_ASSIGN(const auto tree, offload::build_tree(switches, aggregators, layout_.hostnames));
+  provider_ = offload::make_aggregator_provider(transports_.network);
+  const auto shard = static_cast<std::uint32_t>(layout_.local_rank_of[context_.rank()]);
+  offload::JoinRequest request;
+  request.tree = &tree;
+  request.group = kTreeBit | (kWorld << 16) | shard;
+  request.job_token = context_.job_token();
+  request.job = context_.job_id();
+  request.member = layout_.node_of[context_.rank()];
+  // Whoever is refused at once waits for those that are not: their answer must come before the set-up ends.
+  request.timeout = std::min(kJoinTimeout, context_.setup_time_left() / 2);
+  request.fragment_timeout = config.timeout;
+  if (!config.aggregator_key_file.empty()) {
+    FOLDCAST_ASSIGN(request.key, read_key_file(config.aggregator_key_file));
+  }
+  return provider_->join(request);
+}
+
+Result<select::LinkModel> WorldBuilder::join_tree(select::PathPolicy policy) {
+  select::LinkModel model;
+  const Config& config = context_.config();
+  JoinReport mine;
+  std::unique_ptr<offload::OffloadGroup> group;
+  const auto shard = static_cast<std::size_t>(layout_.local_rank_of[context_.rank()]);
+  if (layout_.nodes.size() == 1) {
+    model.tree_refusal = "one node: nothing leaves it";
+    return model;
+  }
+  const bool configured = !config.topology.empty() && !config.aggregators.empty();
+  if (policy == select::PathPolicy::kHost) {
+    mine.text = "the path policy at set-up was host";
+  } else if (!configured) {
+    mine.text = "no aggregators are configured: set FOLDCAST_TOPOLOGY and FOLDCAST_AGGREGATORS";
+  } else if (shard >= layout_.smallest_node()) {
+    mine.outcome = JoinReport::Outcome::kIdle;
+  } else if (auto asked = ask_tree(); asked.ok()) {
+    group = std::move(asked).value();
+    mine.outcome = JoinReport::Outcome::kJoined;
+    mine.caps = group->caps();
+    mine.text = group->describe();
+  } else {
+    mine.text = asked.status().message();
+  }
+
+  // All or none: one member without the tree and everybody takes the host path.
+  FOLDCAST_ASSIGN(const auto reports, context_.gather("world/tree", mine.serialize()));
+  bool first = true;
+  for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    FOLDCAST_ASSIGN(const auto report, JoinReport::parse(reports[rank]));
+    if (report.outcome == JoinReport::Outcome::kIdle) continue;
+    if (report.outcome == JoinReport::Outcome::kRefused) {
+      model.tree = false;
+      model.tree_refusal = fmt::format("{}: {}", context_.names()[rank], report.text);
+      const bool wanted = configured && policy != select::PathPolicy::kHost;
+      if (context_.rank() == 0 && wanted) log().warn("no offload: {}", model.tree_refusal);
+      return model;  // `group` leaves the tree here
+    }
+    model.tree_caps = first ? report.caps : intersect(model.tree_caps, report.caps);
+    if (first) model.tree_description = report.text;
+    first = false;
+  }
+  model.tree = !first;
+  if (group) {
+    const std::size_t number = layout_.nodes.size() + shard;
+    world_.endpoints_.groups[number] = group.get();
+    world_.endpoints_.group_names[number] = fmt::format("tree {} ({})", shard, group->describe());
+    world_.trees_.push_back(std::move(group));
+    world_.tree_owner_ = provider_;
+    FOLDCAST_RETURN_IF_ERROR(context_.add_engine(*world_.trees_.back()));
+  }
+  return model;
+}
+
+Result<double> WorldBuilder::timed_call(const hierarchy::Composition& composition, std::uint64_t bytes) {
+  FOLDCAST_ASSIGN(const select::Plan* plan, world_.selector_->plan_of(composition, bytes));
+  std::vector<std::byte> buffer(bytes);
+  runtime::Binding binding;
+  binding.input.data = binding.output.data = buffer.data();
+  binding.count = bytes;
+  binding.signature = {Collective::kAllReduce, Datatype::kUint8, ReduceOp::kMax, WireFormat::kExact, 0, bytes};
+  binding.sequence = ++world_.sequence_;
+  double us = 0;
+  {
+    runtime::Lock lock = world_.lock();
+    const auto begin = std::chrono::steady_clock::now();
+    FOLDCAST_ASSIGN(runtime::Execution * execution, context_.executor().launch(world_.endpoints_, *plan, binding));
+    const Status status = context_.progress().wait(*execution, lock);
+    context_.executor().release(execution);
+    FOLDCAST_RETURN_IF_ERROR(status);
+    us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  }
+  FOLDCAST_ASSIGN(const auto all, context_.gather(fmt::format("world/timed/{}", ++timed_calls_),
+                                                  std::string_view(reinterpret_cast<const char*>(&us), sizeof(us))));
+  for (const auto& bytes_of_rank : all) {
+    double other = 0;
+    if (bytes_of_rank.size() != sizeof(other)) return internal_error("malformed time");
+    std::memcpy(&other, bytes_of_rank.data(), sizeof(other));
+    us = std::max(us, other);
+  }
+  return us;
+}
+
+Status WorldBuilder::calibrate() {
+  select::KnownLinks known;
+  known.latency_us = context_.config().link_latency_us;
+  known.bytes_per_us = context_.config().link_gbps * 1000 / 8;
+  FOLDCAST_ASSIGN(auto model, select::calibrate(layout_, world_.selector_->model(), known,
+                                                [this](const hierarchy::Composition& composition, std::uint64_t bytes) {
+                                                  return timed_call(composition, bytes);
+                                                }));
+  world_.selector_->set_model(std::move(model));
+  return ok_status();
+}
+
+}  // namespace foldcast::api
