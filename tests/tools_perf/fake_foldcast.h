@@ -9,8 +9,8 @@
 
 namespace foldcast::tools::testing {
 
-/// How the library that foldcast perf is tested against behaves. Ranks are processes that share one mapping; the
-/// numbers come from foldcast::kernels. It makes on purpose the mistakes that perf has to find.
+/// How the library that foldcast perf is tested against behaves. Ranks are processes that share one mapping; each
+/// reduces serially, in numbers of the tests' own. It makes on purpose the mistakes that perf has to find.
 struct FakeBehaviour {
   int ranks = 1;
   int ranks_per_node = 1;
@@ -20,11 +20,22 @@ struct FakeBehaviour {
   int flip_rank = -1;
   foldcast_path_t flip_path = FOLDCAST_PATH_OFFLOAD;
   bool flip_last = false;  ///< of the last element instead
+  /// This rank writes one byte to its receive buffer where nothing belongs: before its start, behind the end of what it
+  /// gets, or to its send buffer (of a call that is not in place); -1: nowhere.
+  int stray_rank = -1;
+  enum class Stray : std::uint8_t { kBefore, kBehind, kInput } stray = Stray::kBehind;
+  /// On this rank the call with this number is of another datatype than on the others; -1: on none.
+  int mismatch_rank = -1;
+  int mismatch_call = 0;
+  /// Float32 of every reduction of more than a few elements travels as float8, whatever was asked for.
+  bool lossy = false;
+  /// Ranks leave a barrier without waiting for the others.
+  bool barrier_leaks = false;
   /// This rank is killed in its n-th call.
   int kill_rank = -1;
   int kill_call = 0;
   double timeout_s = 20;        ///< until a rank that does not come is reported
-  double host_us_per_byte = 0;  ///< time added to each call
+  double host_us_per_byte = 0;  ///< time added to each call; of non-blocking ones in the background
   double offload_us = 0;
 };
 

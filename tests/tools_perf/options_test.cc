@@ -49,12 +49,6 @@ TEST(Sweep, GrowsByFactorOrStep) {
   EXPECT_EQ(bytes_of(validate(flags)->sizes), (std::vector<std::uint64_t>{0, 8}));
 }
 
-TEST(Sweep, RoundsDownToElementsAndMergesWhatBecomesEqual) {
-  std::vector<PerfSize> sizes = {{1, 1}, {7, 2}, {8, 3}, {15, 1}};
-  EXPECT_EQ(whole_elements(sizes, Datatype::kFloat64), (std::vector<PerfSize>{{0, 3}, {8, 4}}));
-  EXPECT_EQ(whole_elements(sizes, Datatype::kInt8), sizes);
-}
-
 struct BadFlags {
   const char* name;
   void (*set)(PerfFlags&);
@@ -95,7 +89,24 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlags{"empty_list", [](PerfFlags& f) { f.ops = ""; }, "-o: empty"},
         BadFlags{"op", [](PerfFlags& f) { f.ops = "sum,xor"; }, "-o xor: unknown"},
         BadFlags{"path", [](PerfFlags& f) { f.paths = "host,switch"; }, "--path switch: unknown"},
-        BadFlags{"collective", [](PerfFlags& f) { f.collective = "all_gather"; }, "all_gather: unknown collective"},
+        BadFlags{"collective", [](PerfFlags& f) { f.collective = "all_shuffle"; }, "all_shuffle: unknown collective"},
+        BadFlags{"root", [](PerfFlags& f) { f.root = "-2"; }, "-r -2: give a rank"},
+        BadFlags{"root_word", [](PerfFlags& f) { f.root = "first"; }, "-r first"},
+        BadFlags{"wire", [](PerfFlags& f) { f.wire = "int8"; }, "--wire int8: unknown; give exact,"},
+        BadFlags{"test_every", [](PerfFlags& f) { f.test_every = "-1"; }, "--test-every -1"},
+        BadFlags{"test_every_alone", [](PerfFlags& f) { f.test_every = "5"; }, "--overlap"},
+        BadFlags{"undefined_pair",
+                 [](PerfFlags& f) {
+                   f.datatypes = "int8,float32";
+                   f.ops = "band";
+                 },
+                 "-o band is not defined for -d float32"},
+        BadFlags{"no_in_place",
+                 [](PerfFlags& f) {
+                   f.collective = "send_recv";
+                   f.in_place = true;
+                 },
+                 "--in-place: send_recv"},
         BadFlags{"plan_without_path",
                  [](PerfFlags& f) {
                    f.plan = "ring";
@@ -117,6 +128,18 @@ TEST(Lists, TakeAllAndAliasesWithoutRepetition) {
   EXPECT_EQ(options->datatypes, (std::vector<Datatype>{Datatype::kFloat16, Datatype::kBfloat16}));
   EXPECT_EQ(options->ops.size(), kReduceOpCount);
   EXPECT_EQ(options->paths, (std::vector<PerfPath>{PerfPath::kOffload, PerfPath::kHost}));
+}
+
+TEST(Lists, AllTakesThePairsThatAreDefined) {
+  PerfFlags flags;
+  flags.datatypes = flags.ops = "all";
+  auto options = validate(flags);
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  std::size_t pairs = 0;
+  for (Datatype dtype : options->datatypes) pairs += options->ops_of(dtype).size();
+  EXPECT_EQ(pairs, 8u * 12 + 6u * 6 + 10) << "integers, floats, bool";
+  flags.collective = "all_gather";
+  EXPECT_EQ(validate(flags)->ops_of(Datatype::kInt8).size(), 1u) << "nothing is reduced";
 }
 
 TEST(Workload, CountsOccurrencesAndIgnoresComments) {

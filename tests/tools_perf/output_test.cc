@@ -66,9 +66,9 @@ TEST(Json, HasExactlyTheDocumentedKeys) {
   ASSERT_EQ(json.size(), list.size());
   std::set<std::string> keys;
   for (const auto& [key, value] : json[0].items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"collective", "bytes", "count", "dtype", "op", "nranks", "nnodes", "path",
-                                         "plan", "in_place", "time_us", "algbw_gbs", "busbw_gbs", "wire_tx_bytes",
-                                         "wire_rx_bytes", "wrong"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"collective", "bytes", "count", "dtype", "op", "root", "wire_format", "nranks",
+                                         "nnodes", "path", "plan", "in_place", "time_us", "algbw_gbs", "busbw_gbs",
+                                         "wire_tx_bytes", "wire_rx_bytes", "wrong"}));
   std::set<std::string> times;
   for (const auto& [key, value] : json[0]["time_us"].items()) times.insert(key);
   EXPECT_EQ(times, (std::set<std::string>{"min", "median", "p99", "max"}));
@@ -77,6 +77,21 @@ TEST(Json, HasExactlyTheDocumentedKeys) {
   EXPECT_EQ(json[4]["busbw_gbs"], json[4]["algbw_gbs"].get<double>() * 1.75);
   EXPECT_EQ(json[2]["wrong"], 0);
   EXPECT_TRUE(json[3]["wrong"].is_null());
+}
+
+TEST(Json, HasWhatOnlySomeRecordsHave) {
+  std::vector<PerfRecord> list = records();
+  list[0].collective = Collective::kScatter;
+  list[0].root = 3;
+  list[0].overlap = Overlap{10, 12, 80};
+  list[1].wire = WireFormat::kFloat8;
+  auto json = nlohmann::json::parse(perf_json(list));
+  EXPECT_EQ(json[0]["collective"], "scatter");
+  EXPECT_EQ(json[0]["op"], "none");
+  EXPECT_EQ(json[0]["root"], 3);
+  EXPECT_EQ(json[0]["overlap"]["percent"], 80);
+  EXPECT_EQ(json[1]["wire_format"], "float8");
+  EXPECT_TRUE(json[1]["root"].is_null());
 }
 
 TEST_F(OutputTest, AFileAppearsWholeOrNotAtAll) {

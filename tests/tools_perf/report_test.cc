@@ -40,7 +40,8 @@ std::size_t longest_line(const std::string& text) {
 }
 
 TEST(Table, FitsAScreenAndLinesUpForTwoPaths) {
-  PerfTable table({PerfPath::kOffload, PerfPath::kHost}, 9);
+  PerfOptions options = both_paths();
+  PerfTable table(options, {9, 67108864});
   std::vector<PerfRecord> large = {record(67108864, PerfPath::kOffload, PerfPath::kOffload, 2700000),
                                    record(67108864, PerfPath::kHost, PerfPath::kHost, 4800000)};
   std::vector<PerfRecord> small = {record(8, PerfPath::kOffload, PerfPath::kOffload, 301.5),
@@ -54,7 +55,8 @@ TEST(Table, FitsAScreenAndLinesUpForTwoPaths) {
 }
 
 TEST(Table, MarksAnOffloadRequestThatRanOnTheHosts) {
-  PerfTable table({PerfPath::kOffload, PerfPath::kHost}, 9);
+  PerfOptions options = both_paths();
+  PerfTable table(options, {9, 67108864});
   std::vector<PerfRecord> row = {record(8, PerfPath::kOffload, PerfPath::kHost, 10),
                                  record(8, PerfPath::kHost, PerfPath::kHost, 10)};
   EXPECT_THAT(table.row(row), HasSubstr("node+ring(HOST)"));
@@ -64,8 +66,35 @@ TEST(Table, MarksAnOffloadRequestThatRanOnTheHosts) {
   EXPECT_THAT(footer, HasSubstr("Crossover (float32 sum): none"));
 }
 
+TEST(Table, HasAColumnForTheRootAndForTheOverlapWhereTheyMeanSomething) {
+  PerfOptions options = both_paths();
+  options.collective = Collective::kReduce;
+  options.paths = {PerfPath::kHost};
+  options.datatypes = {Datatype::kFloat8E4m3};
+  options.overlap = true;
+  PerfTable table(options, {4, 2147483653});
+  PerfRecord one = record(2147483653, PerfPath::kHost, PerfPath::kHost, 10);
+  one.collective = Collective::kReduce;
+  one.root = 5;
+  one.dtype = Datatype::kFloat8E4m3;
+  one.overlap = Overlap{12, 15.5, 65};
+  one.plan = "tree";
+  std::string row = table.row(std::span(&one, 1));
+  EXPECT_THAT(row, HasSubstr("float8_e4m3   sum    5  tree"));
+  EXPECT_THAT(row, HasSubstr(" 12.00   15.50    65.0 "));
+  std::stringstream lines(table.headings() + row);
+  std::size_t width = row.size() - 1;
+  for (std::string line; std::getline(lines, line);) EXPECT_EQ(line.size(), width) << line;
+  options.collective = Collective::kAllGather;
+  options.overlap = false;
+  EXPECT_THAT(PerfTable(options, {4, 8}).headings(), Not(HasSubstr("redop")));
+  EXPECT_THAT(PerfTable(options, {4, 8}).headings(), Not(HasSubstr("root")));
+}
+
 TEST(Table, SaysWhatWasNotChecked) {
-  PerfTable table({PerfPath::kHost}, 4);
+  PerfOptions options = both_paths();
+  options.paths = {PerfPath::kHost};
+  PerfTable table(options, {4, 8});
   PerfRecord one = record(8, PerfPath::kHost, PerfPath::kHost, 10);
   one.wrong.reset();
   EXPECT_THAT(table.row(std::span(&one, 1)), HasSubstr("N/A"));

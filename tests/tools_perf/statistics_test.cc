@@ -34,9 +34,6 @@ TEST(Summarize, P99LeavesOneInAHundredOut) {
 TEST(Bandwidth, IsDecimalGigabytesTimesTheBusFactor) {
   EXPECT_DOUBLE_EQ(algorithm_bandwidth(1e9, 1e6), 1);
   EXPECT_EQ(algorithm_bandwidth(8, 0), 0);
-  EXPECT_EQ(all_reduce_bus_factor(1), 0);
-  EXPECT_EQ(all_reduce_bus_factor(2), 1);
-  EXPECT_EQ(all_reduce_bus_factor(8), 1.75);
 }
 
 TEST(Crossover, IsTheSmallestSizeFromWhichOffloadAlwaysWins) {

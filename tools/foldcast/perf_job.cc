@@ -39,10 +39,13 @@ int exit_code_of(const std::exception& error) {
 
 PerfJob::PerfJob() : rank_(comm_.rank()), size_(comm_.size()), nodes_(comm_.node_count()) {}
 
-void PerfJob::use(PerfPath path, const std::string& plan) {
+void PerfJob::use(PerfPath path, const std::string& plan, WireFormat wire) {
   constexpr std::array<foldcast_path_t, 3> paths = {FOLDCAST_PATH_AUTO, FOLDCAST_PATH_OFFLOAD, FOLDCAST_PATH_HOST};
   comm_.set_path(paths[static_cast<std::size_t>(path)]);
   comm_.set_plan(plan);
+  if (wire == wire_) return;
+  comm_.set_wire_format(static_cast<foldcast_wire_format_t>(wire));
+  wire_ = wire;
 }
 
 void PerfJob::agree(std::span<double> values, foldcast_op_t op) {

@@ -25,7 +25,8 @@ int exit_code_of(const std::exception& error);
 /// The job under measurement and what its ranks must agree on. Every method is collective and throws api::Error; after
 /// that the job is broken and the process should end at once. One thread.
 ///
-/// Agreement always goes over the hosts with the plan chosen by price: what judges a path must not depend on it.
+/// Agreement always goes over the hosts with the plan chosen by price: what judges a path must not depend on it;
+/// and exactly, whatever the wire format.
 class PerfJob {
  public:
   PerfJob();
@@ -38,7 +39,7 @@ class PerfJob {
   api::Communicator& comm() { return comm_; }
 
   /// What the next calls run as; `plan` empty: by price.
-  void use(PerfPath path, const std::string& plan);
+  void use(PerfPath path, const std::string& plan, WireFormat wire = WireFormat::kExact);
 
   // Element by element over all ranks, in place. They leave the job on the host path: call use() again.
   void agree(std::span<double> values, foldcast_op_t op);
@@ -57,6 +58,7 @@ class PerfJob {
   int rank_;
   int size_;
   int nodes_;
+  WireFormat wire_ = WireFormat::kExact;
 };
 
 }  // namespace foldcast::tools

@@ -1,5 +1,6 @@
 #include "tools/foldcast/perf_numbers.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,39 +11,53 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are read and written as little-endian");
 
-/// IEEE 754 interchange layout of a 16-bit float.
-struct Layout16 {
+/// A float of at most 16 bits: sign, exponent, fraction, from the top down.
+struct SmallFloat {
   int exponent_bits;
   int fraction_bits;
-  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-};
-constexpr Layout16 kHalf{5, 10};
-constexpr Layout16 kBrain{8, 7};
+  /// As IEEE 754 has it: the largest exponent is of infinity and NaN. Else only of NaN, and only with a fraction of
+  /// ones; the others are finite.
+  bool has_infinity;
 
-double decode16(Layout16 layout, std::uint16_t bits) {
-  int exponent = bits >> layout.fraction_bits & ((1 << layout.exponent_bits) - 1);
-  int fraction = bits & ((1 << layout.fraction_bits) - 1);
-  double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  if (exponent == (1 << layout.exponent_bits) - 1) {
-    return fraction == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  int sign_bit() const { return 1 << (exponent_bits + fraction_bits); }
+  /// The first magnitude that is not finite.
+  int limit() const {
+    int top = ((1 << exponent_bits) - 1) << fraction_bits;
+    return has_infinity ? top : top | ((1 << fraction_bits) - 1);
   }
+  int nan() const { return has_infinity ? limit() | 1 << (fraction_bits - 1) : limit(); }
+};
+constexpr SmallFloat kHalf{5, 10, true};
+constexpr SmallFloat kBrain{8, 7, true};
+constexpr SmallFloat kE4m3{4, 3, false};
+constexpr SmallFloat kE5m2{5, 2, true};
+
+double decode_small(SmallFloat layout, unsigned bits) {
+  auto magnitude = static_cast<int>(bits) & (layout.sign_bit() - 1);
+  double sign = (static_cast<int>(bits) & layout.sign_bit()) != 0 ? -1 : 1;
+  if (magnitude >= layout.limit()) {
+    bool infinite = layout.has_infinity && magnitude == layout.limit();
+    return infinite ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  }
+  int exponent = magnitude >> layout.fraction_bits;
+  int fraction = magnitude & ((1 << layout.fraction_bits) - 1);
   if (exponent == 0) return sign * std::ldexp(fraction, 1 - layout.bias() - layout.fraction_bits);
   return sign * std::ldexp(fraction + (1 << layout.fraction_bits), exponent - layout.bias() - layout.fraction_bits);
 }
 
-std::uint16_t encode16(Layout16 layout, double value) {
-  auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
-  int infinity = ((1 << layout.exponent_bits) - 1) << layout.fraction_bits;
-  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | infinity | 1 << (layout.fraction_bits - 1));
+unsigned encode_small(SmallFloat layout, double value) {
+  int sign = std::signbit(value) ? layout.sign_bit() : 0;
+  if (std::isnan(value)) return static_cast<unsigned>(sign | layout.nan());
   double magnitude = std::fabs(value);
-  if (std::isinf(value)) return static_cast<std::uint16_t>(sign | infinity);
-  if (magnitude == 0) return sign;
+  if (std::isinf(value)) return static_cast<unsigned>(sign | layout.limit());
+  if (magnitude == 0) return static_cast<unsigned>(sign);
   // In units of the last place: a subnormal has the exponent of the least normal. nearbyint rounds ties to even, and a
   // carry out of the fraction runs into the exponent field, as it should.
   int exponent = std::max(std::ilogb(magnitude), 1 - layout.bias());
   double units = std::nearbyint(std::ldexp(magnitude, layout.fraction_bits - exponent));
   double bits = units + std::ldexp(exponent + layout.bias() - 1, layout.fraction_bits);
-  return static_cast<std::uint16_t>(sign | (bits >= infinity ? infinity : static_cast<int>(bits)));
+  return static_cast<unsigned>(sign | (bits >= layout.limit() ? layout.limit() : static_cast<int>(bits)));
 }
 
 template <typename T>
@@ -65,6 +80,10 @@ FloatFormat float_format(Datatype dtype) {
       return {11, 15, -14};
     case Datatype::kBfloat16:
       return {8, 127, -126};
+    case Datatype::kFloat8E4m3:
+      return {4, 8, -6};
+    case Datatype::kFloat8E5m2:
+      return {3, 15, -14};
     case Datatype::kFloat32:
       return {24, 127, -126};
     default:
@@ -75,9 +94,13 @@ FloatFormat float_format(Datatype dtype) {
 double decode_float(Datatype dtype, const std::byte* element) {
   switch (dtype) {
     case Datatype::kFloat16:
-      return decode16(kHalf, load<std::uint16_t>(element));
+      return decode_small(kHalf, load<std::uint16_t>(element));
     case Datatype::kBfloat16:
-      return decode16(kBrain, load<std::uint16_t>(element));
+      return decode_small(kBrain, load<std::uint16_t>(element));
+    case Datatype::kFloat8E4m3:
+      return decode_small(kE4m3, load<std::uint8_t>(element));
+    case Datatype::kFloat8E5m2:
+      return decode_small(kE5m2, load<std::uint8_t>(element));
     case Datatype::kFloat32:
       return load<float>(element);
     default:
@@ -88,9 +111,13 @@ double decode_float(Datatype dtype, const std::byte* element) {
 void encode_float(Datatype dtype, double value, std::byte* element) {
   switch (dtype) {
     case Datatype::kFloat16:
-      return store(element, encode16(kHalf, value));
+      return store(element, static_cast<std::uint16_t>(encode_small(kHalf, value)));
     case Datatype::kBfloat16:
-      return store(element, encode16(kBrain, value));
+      return store(element, static_cast<std::uint16_t>(encode_small(kBrain, value)));
+    case Datatype::kFloat8E4m3:
+      return store(element, static_cast<std::uint8_t>(encode_small(kE4m3, value)));
+    case Datatype::kFloat8E5m2:
+      return store(element, static_cast<std::uint8_t>(encode_small(kE5m2, value)));
     case Datatype::kFloat32:
       return store(element, static_cast<float>(value));
     default:

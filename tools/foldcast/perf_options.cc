@@ -4,35 +4,22 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
+#include <iterator>
 #include <optional>
 #include <sstream>
+#include <utility>
 
-#include "tools/system/file.h"
+#include "tools/foldcast/perf_shape.h"
 
 namespace foldcast::tools {
 namespace {
 
-/// A sweep longer than this is a mistyped step, not a wish.
-constexpr std::size_t kMaxSizes = 10000;
-constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 50;
-
-Result<std::uint64_t> parse_count(std::string_view flag, std::string_view text, std::uint64_t least) {
-  std::uint64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < least || value > 1'000'000'000) {
-    return invalid_argument(fmt::format("{} {}: give a whole number from {} to 1000000000", flag, text, least));
-  }
-  return value;
-}
-
-Result<double> parse_seconds(std::string_view flag, std::string_view text) {
+Result<double> parse_time(std::string_view flag, std::string_view text, std::string_view wanted) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > 1e6) {
-    return invalid_argument(fmt::format("{} {}: give seconds per size and path, 0 for no bound", flag, text));
+    return invalid_argument(fmt::format("{} {}: give {}", flag, text, wanted));
   }
   return value;
 }
@@ -77,6 +64,33 @@ std::string names_of(std::size_t count) {
   return names + "or all";
 }
 
+Result<Collective> parse_collective(const std::string& text) {
+  if (auto kind = collective_from_string(text)) return *kind;
+  std::string known;
+  for (std::size_t i = 1; i < kCollectiveCount; ++i) {
+    known += fmt::format("{}{}",
+                         i == 1                      ? ""
+                         : i + 1 == kCollectiveCount ? " or "
+                                                     : ", ",
+                         to_string(static_cast<Collective>(i)));
+  }
+  return invalid_argument(fmt::format("{}: unknown collective; give {}", text, known));
+}
+
+Result<WireFormat> parse_wire(const std::string& text) {
+  for (std::size_t i = 0; i < kWireFormatCount; ++i) {
+    if (text == to_string(static_cast<WireFormat>(i))) return static_cast<WireFormat>(i);
+  }
+  return invalid_argument(fmt::format("--wire {}: unknown; give exact, bfloat16, float16 or float8", text));
+}
+
+Result<int> parse_root(const std::string& text) {
+  int root = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), root);
+  if (error == std::errc() && end == text.data() + text.size() && root >= kAllRoots) return root;
+  return invalid_argument(fmt::format("-r {}: give a rank, or -1 for all in turn", text));
+}
+
 Result<std::vector<Datatype>> parse_datatypes(const std::string& text) {
   if (text == "all") return all_values<Datatype>(kDatatypeCount);
   return parse_list<Datatype>("-d", text, datatype_from_string, names_of<Datatype>(kDatatypeCount));
@@ -94,58 +108,28 @@ std::optional<PerfPath> path_from_string(std::string_view name) {
   return std::nullopt;
 }
 
-struct Sweep {
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-  std::uint64_t step = 0;    ///< bytes; 0: by factor
-  std::uint64_t factor = 0;  ///< 0: by step
-};
-
-Result<Sweep> parse_sweep(const PerfFlags& flags) {
-  Sweep sweep;
-  FOLDCAST_ASSIGN(sweep.first, parse_size("-b", flags.min_bytes));
-  FOLDCAST_ASSIGN(sweep.last, parse_size("-e", flags.max_bytes));
-  if (sweep.first > sweep.last) {
-    return invalid_argument(fmt::format("-b {} is more than -e {}: swap them", flags.min_bytes, flags.max_bytes));
-  }
-  if (!flags.step_bytes.empty() && !flags.factor.empty()) {
-    return invalid_argument("-i and -f both say how sizes grow: give one of them");
-  }
-  if (!flags.step_bytes.empty()) {
-    FOLDCAST_ASSIGN(sweep.step, parse_size("-i", flags.step_bytes));
-    if (sweep.step == 0) return invalid_argument("-i 0 never gets from -b to -e: give at least 1 byte");
-    return sweep;
-  }
-  FOLDCAST_ASSIGN(sweep.factor, parse_count("-f", flags.factor.empty() ? "4" : flags.factor, 0));
-  if (sweep.factor < 2) {
-    return invalid_argument(fmt::format("-f {} never gets from -b to -e: give at least 2", sweep.factor));
-  }
-  return sweep;
-}
-
-Result<std::vector<PerfSize>> sizes_of(const Sweep& sweep) {
-  std::vector<PerfSize> sizes;
-  std::uint64_t bytes = sweep.first;
-  while (bytes <= sweep.last) {
-    if (sizes.size() == kMaxSizes) {
+/// Lists may name pairs that mean nothing; "all" takes what there is.
+Status check_pairs(const PerfOptions& options, const PerfFlags& flags) {
+  if (!reduces(options.collective) || flags.datatypes == "all" || flags.ops == "all") return ok_status();
+  for (Datatype dtype : options.datatypes) {
+    for (ReduceOp op : options.ops) {
+      if (is_defined(dtype, op)) continue;
       return invalid_argument(
-          fmt::format("-i {}: more than {} sizes up to -e; give a larger step", sweep.step, kMaxSizes));
-    }
-    sizes.push_back({bytes, 1});
-    if (sweep.step != 0) {
-      bytes += sweep.step;
-    } else {
-      bytes = bytes == 0 ? 8 : bytes * sweep.factor;
+          fmt::format("-o {} is not defined for -d {}: leave one of them out, or give all for either", to_string(op),
+                      to_string(dtype)));
     }
   }
-  return sizes;
+  return ok_status();
 }
 
-Result<std::string> read_workload(const std::string& path) {
-  std::optional<std::string> text = read_file(path);
-  if (text) return *std::move(text);
-  return unavailable(fmt::format("--sizes-from {}: {}; give a readable file with one size in bytes a line", path,
-                                 std::strerror(errno)));
+Status check_forms(const PerfOptions& options, const PerfFlags& flags) {
+  if (options.in_place && !has_in_place(options.collective)) {
+    return invalid_argument(fmt::format("--in-place: {} has no in-place form; leave it out", flags.collective));
+  }
+  if (options.test_every_us > 0 && !options.overlap) {
+    return invalid_argument("--test-every says how often --overlap asks for progress: give that, too");
+  }
+  return ok_status();
 }
 
 /// `flags` says where the plan and the paths were asked for.
@@ -162,6 +146,13 @@ Status check_plan(const PerfOptions& options, const PerfFlags& flags) {
 
 }  // namespace
 
+std::vector<ReduceOp> PerfOptions::ops_of(Datatype dtype) const {
+  if (!reduces(collective)) return {ReduceOp::kSum};
+  std::vector<ReduceOp> defined;
+  std::copy_if(ops.begin(), ops.end(), std::back_inserter(defined), [&](ReduceOp op) { return is_defined(dtype, op); });
+  return defined;
+}
+
 std::string_view to_string(PerfPath path) {
   constexpr std::array<std::string_view, 3> names = {"auto", "offload", "host"};
   return names[static_cast<std::size_t>(path)];
@@ -171,53 +162,6 @@ bool plan_applies(std::string_view plan, PerfPath path) {
   if (path == PerfPath::kAuto) return true;
   bool tree = plan == "tree" || (plan.size() > 5 && plan.substr(plan.size() - 5) == "+tree");
   return tree == (path == PerfPath::kOffload);
-}
-
-Result<std::uint64_t> parse_size(std::string_view flag, std::string_view text) {
-  Result<std::uint64_t> bytes = foldcast::parse_size(text);
-  if (!bytes.ok()) return bytes.status().with_context(fmt::format("{} {}", flag, text));
-  if (*bytes > kMaxBytes) return invalid_argument(fmt::format("{} {}: more than 1 PiB; give less", flag, text));
-  return bytes;
-}
-
-Result<std::vector<PerfSize>> parse_workload(std::string_view name, std::string_view text) {
-  std::vector<PerfSize> sizes;
-  std::stringstream lines{std::string(text)};
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    line.resize(std::min(line.find('#'), line.size()));
-    auto first = line.find_first_not_of(" \t\r");
-    if (first == std::string::npos) continue;
-    auto last = line.find_last_not_of(" \t\r");
-    FOLDCAST_ASSIGN(std::uint64_t bytes,
-                    parse_size(fmt::format("{}:{}:", name, number), line.substr(first, last - first + 1)));
-    auto same = std::find_if(sizes.begin(), sizes.end(), [&](const PerfSize& size) { return size.bytes == bytes; });
-    if (same != sizes.end()) {
-      ++same->occurrences;
-    } else {
-      sizes.push_back({bytes, 1});
-    }
-  }
-  if (sizes.empty()) return invalid_argument(fmt::format("{}: no sizes in it; give one in bytes a line", name));
-  if (sizes.size() > kMaxSizes) {
-    return invalid_argument(fmt::format("{}: {} different sizes; give at most {}", name, sizes.size(), kMaxSizes));
-  }
-  return sizes;
-}
-
-std::vector<PerfSize> whole_elements(const std::vector<PerfSize>& sizes, Datatype dtype) {
-  std::vector<PerfSize> whole;
-  for (const PerfSize& size : sizes) {
-    std::uint64_t bytes = size.bytes - size.bytes % size_of(dtype);
-    auto same = std::find_if(whole.begin(), whole.end(), [&](const PerfSize& other) { return other.bytes == bytes; });
-    if (same != whole.end()) {
-      same->occurrences += size.occurrences;
-    } else {
-      whole.push_back({bytes, size.occurrences});
-    }
-  }
-  return whole;
 }
 
 PerfFlags with_settings(PerfFlags flags, const Config& config) {
@@ -232,23 +176,19 @@ PerfFlags with_settings(PerfFlags flags, const Config& config) {
 }
 
 Result<PerfOptions> validate(const PerfFlags& flags) {
-  if (flags.collective != "all_reduce") {
-    return invalid_argument(fmt::format("{}: unknown collective; give all_reduce", flags.collective));
-  }
   PerfOptions options;
-  if (flags.sizes_from.empty()) {
-    FOLDCAST_ASSIGN(Sweep sweep, parse_sweep(flags));
-    FOLDCAST_ASSIGN(options.sizes, sizes_of(sweep));
-    options.size_rule = sweep.step != 0 ? fmt::format("{} to {} bytes, +{}", sweep.first, sweep.last, sweep.step)
-                                        : fmt::format("{} to {} bytes, x{}", sweep.first, sweep.last, sweep.factor);
-  } else {
-    FOLDCAST_ASSIGN(std::string text, read_workload(flags.sizes_from));
-    FOLDCAST_ASSIGN(options.sizes, parse_workload(flags.sizes_from, text));
-    options.size_rule = fmt::format("{} of {}", options.sizes.size(), flags.sizes_from);
-  }
+  FOLDCAST_ASSIGN(options.collective, parse_collective(flags.collective));
+  FOLDCAST_ASSIGN(SizeList list, flags.sizes_from.empty()
+                                     ? parse_sweep({flags.min_bytes, flags.max_bytes, flags.step_bytes, flags.factor})
+                                     : read_workload(flags.sizes_from));
+  options.sizes = std::move(list.sizes);
+  options.size_rule = std::move(list.rule);
   FOLDCAST_ASSIGN(options.iterations, parse_count("-n", flags.iterations, 1));
   FOLDCAST_ASSIGN(options.warmup, parse_count("-w", flags.warmup, 0));
-  FOLDCAST_ASSIGN(options.seconds, parse_seconds("--seconds", flags.seconds));
+  FOLDCAST_ASSIGN(options.seconds, parse_time("--seconds", flags.seconds, "seconds per size and path, 0 for no bound"));
+  FOLDCAST_ASSIGN(options.test_every_us, parse_time("--test-every", flags.test_every, "microseconds, 0 for never"));
+  FOLDCAST_ASSIGN(options.root, parse_root(flags.root));
+  FOLDCAST_ASSIGN(options.wire, parse_wire(flags.wire));
   FOLDCAST_ASSIGN(const std::uint64_t across, parse_count("-a", flags.across, 0));
   if (across > 3) {
     return invalid_argument(fmt::format(
@@ -263,9 +203,12 @@ Result<PerfOptions> validate(const PerfFlags& flags) {
                                                       path_from_string, "offload, host, auto or a list"));
   options.plan = flags.plan;
   options.in_place = flags.in_place;
+  options.overlap = flags.overlap;
   options.sizes_from = flags.sizes_from;
   options.json = flags.json;
   options.plot = flags.plot;
+  FOLDCAST_RETURN_IF_ERROR(check_pairs(options, flags));
+  FOLDCAST_RETURN_IF_ERROR(check_forms(options, flags));
   FOLDCAST_RETURN_IF_ERROR(check_plan(options, flags));
   return options;
 }

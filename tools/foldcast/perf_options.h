@@ -5,10 +5,12 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/collective.h"
 #include "core/base/config.h"
 #include "core/base/datatype.h"
 #include "core/base/reduce_op.h"
 #include "core/base/status.h"
+#include "tools/foldcast/perf_sizes.h"
 
 namespace foldcast::tools {
 
@@ -36,23 +38,24 @@ struct PerfFlags {
   std::string paths_source = "--path";  ///< what the two above were given with, for errors
   std::string plan_source = "--plan";
   std::string sizes_from;
+  std::string root = "0";
+  std::string wire = "exact";
+  std::string test_every = "0";
   std::string json;
   std::string plot;
   bool in_place = false;
+  bool overlap = false;
 };
+
+/// As root: every rank in turn.
+inline constexpr int kAllRoots = -1;
 
 /// Which rank's time a call has, numbered as nccl-tests do.
 enum class PerfAcross : std::uint8_t { kRank0 = 0, kAverage = 1, kLeast = 2, kMost = 3 };
 
-/// One message size to measure. `occurrences`: how often a step of the workload has it (1 without --sizes-from).
-struct PerfSize {
-  std::uint64_t bytes = 0;
-  std::uint64_t occurrences = 1;
-  friend bool operator==(const PerfSize&, const PerfSize&) = default;
-};
-
 /// What to measure, valid and complete.
 struct PerfOptions {
+  Collective collective = Collective::kAllReduce;
   std::vector<PerfSize> sizes;
   std::string size_rule;  ///< for the header: "8 to 64M, x4"
   std::vector<Datatype> datatypes;
@@ -66,9 +69,16 @@ struct PerfOptions {
   bool blocking = false;
   PerfAcross across = PerfAcross::kAverage;
   bool in_place = false;
+  bool overlap = false;
+  double test_every_us = 0;  ///< 0: never
+  int root = 0;              ///< or kAllRoots
+  WireFormat wire = WireFormat::kExact;
   std::string sizes_from;
   std::string json;
   std::string plot;
+
+  /// The ops that are defined for `dtype`; one where the collective has none.
+  std::vector<ReduceOp> ops_of(Datatype dtype) const;
 };
 
 /// The path and plan that the settings name, where the flags do not: a call is measured as the job would make it.
@@ -76,15 +86,6 @@ PerfFlags with_settings(PerfFlags flags, const Config& config);
 
 /// kInvalidArgument or kUnavailable with one line that names the flag, its value and what is expected.
 Result<PerfOptions> validate(const PerfFlags& flags);
-
-/// As foldcast::parse_size, at most 1 PiB. `flag` names it in errors.
-Result<std::uint64_t> parse_size(std::string_view flag, std::string_view text);
-
-/// One size a line, text from '#' on ignored; equal sizes become one with their number, in order of first appearance.
-Result<std::vector<PerfSize>> parse_workload(std::string_view name, std::string_view text);
-
-/// `sizes` rounded down to whole elements of `dtype`; sizes that become equal are one, with the occurrences of both.
-std::vector<PerfSize> whole_elements(const std::vector<PerfSize>& sizes, Datatype dtype);
 
 /// Whether --plan applies to calls on `path`: "tree" and "...+tree" name the aggregation tree, every other name a way
 /// between hosts. So `--plan ring --path offload,host` compares the tree with the ring.

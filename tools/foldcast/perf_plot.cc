@@ -27,14 +27,29 @@ struct Series {
 };
 
 bool same_series(const PerfRecord& a, const PerfRecord& b) {
-  return a.asked == b.asked && a.dtype == b.dtype && a.op == b.op;
+  return a.asked == b.asked && a.dtype == b.dtype && a.op == b.op && a.root == b.root;
 }
 
-/// Whether all are of one datatype and op, so that titles need not tell them apart.
+/// Whether all are of one datatype, op and root, so that titles need not tell them apart.
 bool have_one_shape(std::span<const PerfRecord> records) {
   return std::all_of(records.begin(), records.end(), [&](const PerfRecord& record) {
-    return record.dtype == records.front().dtype && record.op == records.front().op;
+    return record.dtype == records.front().dtype && record.op == records.front().op &&
+           record.root == records.front().root;
   });
+}
+
+/// Text for gnuplot, to which an underscore is a subscript.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (char c : text) result += c == '_' ? std::string("\\_") : std::string(1, c);
+  return result;
+}
+
+std::string shape_of(const PerfRecord& record) {
+  std::string text = escaped(to_string(record.dtype));
+  if (reduces(record.collective)) text += " " + escaped(to_string(record.op));
+  if (has_root(record.collective)) text += fmt::format(" root {}", record.root);
+  return text;
 }
 
 std::vector<Series> series_of(std::span<const PerfRecord> records) {
@@ -50,7 +65,7 @@ std::vector<Series> series_of(std::span<const PerfRecord> records) {
   for (Series& series : list) {
     const PerfRecord& first = series.records.front();
     series.title = std::string(to_string(first.asked));
-    if (!one_shape) series.title += fmt::format(" {} {}", to_string(first.dtype), to_string(first.op));
+    if (!one_shape) series.title += " " + shape_of(first);
     auto downgraded = std::count_if(series.records.begin(), series.records.end(),
                                     [](const PerfRecord& record) { return record.downgraded(); });
     if (downgraded > 0) {
@@ -143,10 +158,9 @@ std::string wire_panel(const std::vector<Series>& list) {
 
 std::string title_of(std::span<const PerfRecord> records) {
   const PerfRecord& first = records.front();
-  return fmt::format(
-      "all\\\\_reduce{} over {} rank{} on {} node{}",
-      have_one_shape(records) ? fmt::format(", {} {},", to_string(first.dtype), to_string(first.op)) : "", first.nranks,
-      first.nranks == 1 ? "" : "s", first.nnodes, first.nnodes == 1 ? "" : "s");
+  return fmt::format("{}{} over {} rank{} on {} node{}", escaped(to_string(first.collective)),
+                     have_one_shape(records) ? fmt::format(", {},", shape_of(first)) : "", first.nranks,
+                     first.nranks == 1 ? "" : "s", first.nnodes, first.nnodes == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -156,7 +170,7 @@ std::string plot_script(std::span<const PerfRecord> records) {
   std::string text = data_blocks(list);
   text += "set terminal svg size 1500,560 enhanced font 'DejaVu Sans,13' background '#ffffff'\n";
   text += fmt::format(
-      "set multiplot layout 1,3 title \"{}\" font 'DejaVu Sans,17' margins 0.065,0.985,0.20,0.83 spacing 0.085\n",
+      "set multiplot layout 1,3 title '{}' font 'DejaVu Sans,17' margins 0.065,0.985,0.20,0.83 spacing 0.085\n",
       title_of(records));
   if (list.empty())
     return text +

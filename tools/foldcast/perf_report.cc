@@ -53,12 +53,20 @@ std::optional<double> ratio(std::span<const PerfRecord> row) {
   return host->time_us.median / offload->time_us.median;
 }
 
-/// Records by datatype and op, in order of appearance.
+/// What is measured at several sizes: "float32 sum, root 1".
+std::string shape_text(const PerfRecord& record) {
+  std::string text(to_string(record.dtype));
+  if (reduces(record.collective)) text += fmt::format(" {}", to_string(record.op));
+  if (has_root(record.collective)) text += fmt::format(", root {}", record.root);
+  return text;
+}
+
+/// Records by datatype, op and root, in order of appearance.
 std::vector<std::vector<PerfRecord>> by_shape(std::span<const PerfRecord> records) {
   std::vector<std::vector<PerfRecord>> groups;
   for (const PerfRecord& record : records) {
     auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-      return group.front().dtype == record.dtype && group.front().op == record.op;
+      return group.front().dtype == record.dtype && group.front().op == record.op && group.front().root == record.root;
     });
     if (same == groups.end()) same = groups.insert(groups.end(), std::vector<PerfRecord>());
     same->push_back(record);
@@ -78,7 +86,7 @@ std::string crossover_line(std::span<const PerfRecord> group) {
   std::vector<PathTimes> list;
   for (const auto& [bytes, at] : times) list.push_back(at);
   std::optional<double> from = crossover(list);
-  std::string shape = fmt::format("{} {}", to_string(group.front().dtype), to_string(group.front().op));
+  std::string shape = shape_text(group.front());
   if (!from) {
     return fmt::format("# Crossover ({}): none, at the largest size the offload path is not faster\n", shape);
   }
@@ -102,9 +110,8 @@ std::string step_line(const PerfOptions& options, std::span<const PerfRecord> gr
     }
     sums.push_back(fmt::format("{} {:.0f} us", to_string(path), us));
   }
-  return fmt::format("# One step of {} ({} {}, {} calls, {} bytes), sum of medians x occurrences: {}\n",
-                     options.sizes_from, to_string(group.front().dtype), to_string(group.front().op), calls, bytes,
-                     fmt::join(sums, ", "));
+  return fmt::format("# One step of {} ({}, {} calls, {} bytes), sum of medians x occurrences: {}\n",
+                     options.sizes_from, shape_text(group.front()), calls, bytes, fmt::join(sums, ", "));
 }
 
 std::string average_line(std::span<const PerfRecord> records, PerfPath path) {
@@ -124,11 +131,13 @@ std::string downgrade_line(std::span<const PerfRecord> records) {
   auto count = std::count_if(records.begin(), records.end(), downgraded);
   if (count == 0) return {};
   const PerfRecord& one = *std::find_if(records.begin(), records.end(), downgraded);
+  std::string command =
+      fmt::format("foldcast explain {} -b {} -d {}", to_string(one.collective), one.bytes, to_string(one.dtype));
+  if (reduces(one.collective)) command += fmt::format(" -o {}", to_string(one.op));
+  if (has_root(one.collective)) command += fmt::format(" -r {}", one.root);
   return fmt::format(
-      "# Marked (HOST): {} of the offload requests ran on the hosts; for the reason run: foldcast explain all_reduce "
-      "-b {}"
-      " -d {} -o {} --path offload\n",
-      count, one.bytes, to_string(one.dtype), to_string(one.op));
+      "# Marked (HOST): {} of the offload requests ran on the hosts; for the reason run: {} --path offload\n", count,
+      command);
 }
 
 std::string verdict_line(std::span<const PerfRecord> records) {
@@ -156,7 +165,7 @@ std::string plan_cell(const PerfRecord& record) { return record.plan + (record.d
 std::string perf_header(const PerfOptions& options, std::span<const RankPlace> places, std::uint64_t seed) {
   int nodes = 0;
   for (const RankPlace& place : places) nodes = std::max(nodes, place.node + 1);
-  std::string text = fmt::format("# foldcast perf all_reduce, version {}\n", foldcast_version());
+  std::string text = fmt::format("# foldcast perf {}, version {}\n", to_string(options.collective), foldcast_version());
   text += fmt::format("# nranks {} nnodes {} sizes: {}; warmup iters: {} iters: {}{} blocking: {} check: {} seed: {}\n",
                       places.size(), nodes, options.size_rule, options.warmup, options.iterations,
                       options.seconds > 0 ? fmt::format(" (5 or as many as fit in {} s)", options.seconds) : "",
@@ -165,8 +174,14 @@ std::string perf_header(const PerfOptions& options, std::span<const RankPlace> p
   for (Datatype dtype : options.datatypes) dtypes.push_back(to_string(dtype));
   std::vector<std::string_view> ops;
   for (ReduceOp op : options.ops) ops.push_back(to_string(op));
-  text += fmt::format("# type: {} redop: {} timed: {} plan: {}\n#\n", fmt::join(dtypes, ","), fmt::join(ops, ","),
-                      options.in_place ? "in place" : "out of place",
+  text += fmt::format("# type: {}", fmt::join(dtypes, ","));
+  if (reduces(options.collective)) text += fmt::format(" redop: {}", fmt::join(ops, ","));
+  if (has_root(options.collective)) {
+    text += options.root == kAllRoots ? " root: all in turn" : fmt::format(" root: {}", options.root);
+  }
+  if (options.wire != WireFormat::kExact) text += fmt::format(" wire format: {}", to_string(options.wire));
+  text += fmt::format(" timed: {}{} plan: {}\n#\n", options.in_place ? "in place" : "out of place",
+                      options.overlap ? ", non-blocking and beside a computation" : "",
                       options.plan.empty() ? "chosen by price" : options.plan);
   text += "# Using ranks\n";
   for (std::size_t rank = 0; rank < std::min(places.size(), kMostRankLines); ++rank)
@@ -178,28 +193,59 @@ std::string perf_header(const PerfOptions& options, std::span<const RankPlace> p
       "#\n# time: a call's, {}; algbw, busbw: of the median; wire tx, rx: bytes a call, of the busiest node"
       " (K M G: powers of 1000)\n#\n",
       kWhose[static_cast<std::size_t>(options.across)]);
+  if (options.overlap) {
+    text += fmt::format(
+        "# overlap: 100 (1 - (total - compute) / median); compute: alone; total: call, compute, wait; progress asked "
+        "for: "
+        "{}\n#\n",
+        options.test_every_us > 0 ? fmt::format("every {} us", options.test_every_us) : "never");
+  }
   return text;
 }
 
-PerfTable::PerfTable(std::vector<PerfPath> paths, std::size_t plan_width)
-    : paths_(std::move(paths)), plan_width_(std::max<std::size_t>(plan_width, 4)) {}
+PerfTable::PerfTable(const PerfOptions& options, const Widest& widest)
+    : options_(options),
+      plan_width_(std::max<std::size_t>(widest.plan, 4)),
+      size_width_(std::max<std::size_t>(fmt::formatted_size("{}", widest.size), 9)) {
+  for (Datatype dtype : options.datatypes) {
+    type_width_ = std::max(type_width_, to_string(dtype).size());
+    for (ReduceOp op : options.ops_of(dtype)) op_width_ = std::max(op_width_, to_string(op).size());
+  }
+}
 
 bool PerfTable::has_ratio() const {
-  return std::count(paths_.begin(), paths_.end(), PerfPath::kOffload) > 0 &&
-         std::count(paths_.begin(), paths_.end(), PerfPath::kHost) > 0;
+  return std::count(options_.paths.begin(), options_.paths.end(), PerfPath::kOffload) > 0 &&
+         std::count(options_.paths.begin(), options_.paths.end(), PerfPath::kHost) > 0;
+}
+
+std::string PerfTable::left_cells(std::string_view size, std::string_view count, std::string_view type,
+                                  std::string_view op, std::string_view root) const {
+  std::string text = fmt::format("{:>{}} {:>{}} {:>{}}", size, size_width_, count, size_width_, type, type_width_);
+  if (reduces(options_.collective)) text += fmt::format(" {:>{}}", op, op_width_);
+  if (has_root(options_.collective)) text += fmt::format(" {:>4}", root);
+  return text;
+}
+
+std::string PerfTable::path_headings(bool units) const {
+  std::string text = units ? fmt::format("  {:<{}} {:>7} {:>7} {:>7}", "", plan_width_, "(us)", "(us)", "(us)")
+                           : fmt::format("  {:<{}} {:>7} {:>7} {:>7}", "plan", plan_width_, "min", "median", "p99");
+  if (options_.overlap) {
+    text += units ? fmt::format(" {:>7} {:>7} {:>7}", "(us)", "(us)", "(%)")
+                  : fmt::format(" {:>7} {:>7} {:>7}", "compute", "total", "overlap");
+  }
+  return text + (units ? fmt::format(" {:>6} {:>6} {:>6} {:>6} {:>6}", "(GB/s)", "(GB/s)", "", "(B)", "(B)")
+                       : fmt::format(" {:>6} {:>6} {:>6} {:>6} {:>6}", "algbw", "busbw", "#wrong", "tx", "rx"));
 }
 
 std::string PerfTable::headings() const {
-  std::string names = fmt::format("#{:34}", "");
-  std::string columns = fmt::format("#{:>9} {:>9} {:>8} {:>5}", "size", "count", "type", "redop");
-  std::string units = fmt::format("#{:>9} {:>9} {:>8} {:>5}", "(B)", "(elems)", "", "");
-  for (PerfPath path : paths_) {
-    std::string block = fmt::format("  {:<{}} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>6}", "plan", plan_width_,
-                                    "min", "median", "p99", "algbw", "busbw", "#wrong", "tx", "rx");
+  std::string columns = "#" + left_cells("size", "count", "type", "redop", "root");
+  std::string units = "#" + left_cells("(B)", "(elems)", "", "", "");
+  std::string names = fmt::format("#{:{}}", "", columns.size() - 1);
+  for (PerfPath path : options_.paths) {
+    std::string block = path_headings(false);
     names += fmt::format("  {:-^{}}", fmt::format(" {} ", to_string(path)), block.size() - 2);
     columns += block;
-    units += fmt::format("  {:<{}} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>6}", "", plan_width_, "(us)", "(us)",
-                         "(us)", "(GB/s)", "(GB/s)", "", "(B)", "(B)");
+    units += path_headings(true);
   }
   if (has_ratio()) {
     columns += fmt::format("  {:>7}", "host/");
@@ -210,16 +256,21 @@ std::string PerfTable::headings() const {
 
 std::string PerfTable::cells(const PerfRecord& record) const {
   const Timing& time = record.time_us;
-  return fmt::format("  {:<{}} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6} {:>6}", plan_cell(record), plan_width_,
-                     time_cell(time.min), time_cell(time.median), time_cell(time.p99),
-                     bandwidth_cell(record.algbw_gbs()), bandwidth_cell(record.busbw_gbs()), wrong_cell(record),
-                     bytes_cell(record.wire_tx_bytes), bytes_cell(record.wire_rx_bytes));
+  std::string text = fmt::format("  {:<{}} {:>7} {:>7} {:>7}", plan_cell(record), plan_width_, time_cell(time.min),
+                                 time_cell(time.median), time_cell(time.p99));
+  if (record.overlap) {
+    text += fmt::format(" {:>7} {:>7} {:>7.1f}", time_cell(record.overlap->compute_us),
+                        time_cell(record.overlap->total_us), record.overlap->percent);
+  }
+  return text + fmt::format(" {:>6} {:>6} {:>6} {:>6} {:>6}", bandwidth_cell(record.algbw_gbs()),
+                            bandwidth_cell(record.busbw_gbs()), wrong_cell(record), bytes_cell(record.wire_tx_bytes),
+                            bytes_cell(record.wire_rx_bytes));
 }
 
 std::string PerfTable::row(std::span<const PerfRecord> records) const {
   const PerfRecord& first = records.front();
-  std::string line =
-      fmt::format("{:>10} {:>9} {:>8} {:>5}", first.bytes, first.count, to_string(first.dtype), to_string(first.op));
+  std::string line = " " + left_cells(fmt::format("{}", first.bytes), fmt::format("{}", first.count),
+                                      to_string(first.dtype), first.op_name(), fmt::format("{}", first.root));
   for (const PerfRecord& record : records) line += cells(record);
   if (has_ratio()) {
     std::optional<double> times = ratio(records);

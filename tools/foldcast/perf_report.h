@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/foldcast/perf_job.h"
@@ -15,11 +17,16 @@ namespace foldcast::tools {
 /// texts here do.
 std::string perf_header(const PerfOptions& options, std::span<const RankPlace> places, std::uint64_t seed);
 
-/// The table as text, a line at a time: one row a size, datatype and op, one block of columns a path.
+/// The table as text, a line at a time: one row a size, datatype, op and root, one block of columns a path.
 class PerfTable {
  public:
-  /// `plan_width`: of the longest plan name to come; longer ones push their row to the right.
-  PerfTable(std::vector<PerfPath> paths, std::size_t plan_width);
+  /// What is to come; wider cells push their row to the right.
+  struct Widest {
+    std::size_t plan = 4;          ///< characters of a plan's name
+    std::uint64_t size = 9999999;  ///< bytes
+  };
+  /// `options` are borrowed.
+  PerfTable(const PerfOptions& options, const Widest& widest);
 
   std::string headings() const;
   /// `records`: of one row, one for each path, in the paths' order.
@@ -27,10 +34,16 @@ class PerfTable {
 
  private:
   bool has_ratio() const;
+  std::string left_cells(std::string_view size, std::string_view count, std::string_view type, std::string_view op,
+                         std::string_view root) const;
+  std::string path_headings(bool units) const;
   std::string cells(const PerfRecord& record) const;
 
-  std::vector<PerfPath> paths_;
+  const PerfOptions& options_;
   std::size_t plan_width_;
+  std::size_t size_width_;
+  std::size_t type_width_ = 8;
+  std::size_t op_width_ = 5;
 };
 
 /// The lines below the table: crossover (where both paths were asked for), average bus bandwidth, the sum of a

@@ -17,6 +17,7 @@
 #include "tools/foldcast/perf_plot.h"
 #include "tools/foldcast/perf_record.h"
 #include "tools/foldcast/perf_report.h"
+#include "tools/foldcast/perf_rows.h"
 #include "tools/system/file.h"
 
 namespace foldcast::tools {
@@ -37,8 +38,7 @@ class ProgressLine {
   void start_step() { ++step_; }
   void show(const PerfCase& one, std::string_view doing) {
     if (!on_) return;
-    fmt::print(stderr, "\r\033[K{}/{}: {} bytes {} {}, path {}: {} ...", step_, steps_, one.bytes, to_string(one.dtype),
-               to_string(one.op), to_string(one.path), doing);
+    fmt::print(stderr, "\r\033[K{}/{}: {}: {} ...", step_, steps_, to_string(one), doing);
     std::fflush(stderr);
   }
   void erase() {
@@ -52,21 +52,6 @@ class ProgressLine {
   std::size_t step_ = 0;
   std::size_t steps_;
 };
-
-/// The rows of the table, each with a case for every path.
-std::vector<std::vector<PerfCase>> rows_of(const PerfOptions& options) {
-  std::vector<std::vector<PerfCase>> rows;
-  for (Datatype dtype : options.datatypes) {
-    std::vector<PerfSize> sizes = whole_elements(options.sizes, dtype);
-    for (ReduceOp op : options.ops) {
-      for (const PerfSize& size : sizes) {
-        std::vector<PerfCase>& row = rows.emplace_back();
-        for (PerfPath path : options.paths) row.push_back({size.bytes, size.occurrences, dtype, op, path});
-      }
-    }
-  }
-  return rows;
-}
 
 /// Finds out before the work whether its outcome can be written.
 Status check_outputs(const PerfOptions& options) {
@@ -97,10 +82,10 @@ class PerfRun {
   int run() {
     if (!outputs_are_good()) return 1;
     std::uint64_t seed = job_.share(std::random_device{}());
-    PerfMeasurement measurement(job_, options_, seed);
-    std::vector<std::vector<PerfCase>> rows = rows_of(options_);
+    std::vector<std::vector<PerfCase>> rows = rows_of(options_, job_.size());
+    PerfMeasurement measurement(job_, options_, {seed, room_for(rows)});
     std::vector<RankPlace> places = job_.places();
-    PerfTable table(options_.paths, plan_width(measurement, rows));
+    PerfTable table(options_, {plan_width(measurement, rows), largest_size(rows)});
     print(perf_header(options_, places, seed) + table.headings());
     measure(measurement, rows, table);
     print(perf_footer(options_, records_));
@@ -135,6 +120,20 @@ class PerfRun {
       }
     }
     return width;
+  }
+
+  std::uint64_t room_for(const std::vector<std::vector<PerfCase>>& rows) const {
+    std::uint64_t room = 0;
+    for (const std::vector<PerfCase>& row : rows) {
+      room = std::max(room, PerfMeasurement::room_for(row.front(), job_.size()));
+    }
+    return room;
+  }
+
+  static std::uint64_t largest_size(const std::vector<std::vector<PerfCase>>& rows) {
+    std::uint64_t largest = 0;
+    for (const std::vector<PerfCase>& row : rows) largest = std::max(largest, row.front().size.bytes);
+    return largest;
   }
 
   void measure(PerfMeasurement& measurement, const std::vector<std::vector<PerfCase>>& rows, const PerfTable& table) {
@@ -177,6 +176,9 @@ class PerfRun {
 int run_perf(const PerfOptions& options, std::FILE* out) {
   try {
     return PerfRun(options, out).run();
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "foldcast perf: {}\n", error.what());
+    return 2;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "foldcast perf: not enough memory for two buffers of the largest size; lower -e\n");
   } catch (const std::exception& error) {  // api::Error and what libraries throw

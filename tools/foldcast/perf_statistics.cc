@@ -19,8 +19,6 @@ Timing summarize(std::vector<double> times_us) {
 
 double algorithm_bandwidth(double bytes, double time_us) { return time_us > 0 ? bytes / time_us / 1e3 : 0; }
 
-double all_reduce_bus_factor(int ranks) { return ranks > 0 ? 2.0 * (ranks - 1) / ranks : 0; }
-
 std::optional<double> crossover(std::span<const PathTimes> times) {
   std::vector<PathTimes> sorted(times.begin(), times.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });

@@ -20,10 +20,6 @@ Timing summarize(std::vector<double> times_us);
 /// Decimal gigabytes a second for `bytes` in `time_us`; 0 when no time passed.
 double algorithm_bandwidth(double bytes, double time_us);
 
-/// What the algorithm bandwidth of an all-reduce is multiplied with to compare with a link: 2(n-1)/n, as nccl-tests do
-/// (its doc/PERFORMANCE.md). 0 for one rank: nothing has to cross a link.
-double all_reduce_bus_factor(int ranks);
-
 /// Both paths' median at one size; nothing when the path was not taken (an offload request that ran on the hosts).
 struct PathTimes {
   double bytes = 0;
