@@ -1,108 +1,201 @@
-// How fast the kernels are against copying memory, which is the best a reduction of large operands can hope for.
+// How fast the kernels are against the memory they run on.
 //
-// Sizes are bytes of one operand. The rate counts each byte that is read or written: two per element byte for memcpy,
-// three for a two-input reduction into a third buffer, n + 1 for n inputs.
+// Names are what/datatype or format/how/bytes, the bytes those of one operand (of wire formats: of the floats): 4 KiB
+// fit the nearest cache, 256 KiB the next, 64 MiB none. bytes_per_second counts each byte that is read or written once:
+// two for a copied byte, n + 1 for a reduction of n inputs into a further buffer. items_per_second counts elements of
+// the result. limit/* is what memory gives: the same streams with next to no arithmetic. Compare within one run.
 
 #include <benchmark/benchmark.h>
 
 #include <cstring>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "core/base/datatype.h"
 #include "core/base/reduce_op.h"
 #include "kernels/reducer.h"
+#include "kernels/wire_format.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace foldcast::kernels {
 namespace {
 
-using Buffer = std::vector<std::byte>;
+/// Operands begin at different places of a page, as those of a program do: equal ones make loads wait for stores.
+class Buffer {
+ public:
+  Buffer(std::size_t bytes, std::size_t number) : memory_(bytes + 4096 + 64) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    start_ = (0 - address) % 64 + number * 576 % 4096;
+  }
+  std::byte* data() { return memory_.data() + start_; }
+
+ private:
+  std::vector<std::byte> memory_;
+  std::size_t start_;
+};
 
 /// Small positive numbers in any of the types: no NaNs, no subnormals, no overflow.
-Buffer numbers(std::size_t bytes) { return Buffer(bytes, std::byte{0x3C}); }
-
-void count_bytes(benchmark::State& state, std::int64_t streams) {
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * state.range(0) * streams);
+std::vector<Buffer> operands(std::size_t how_many, std::size_t bytes) {
+  std::vector<Buffer> buffers;
+  for (std::size_t k = 0; k < how_many; ++k) {
+    buffers.emplace_back(bytes, k);
+    std::memset(buffers.back().data(), 0x3C, bytes);
+  }
+  return buffers;
 }
 
-void copy_memory(benchmark::State& state) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  const Buffer source = numbers(bytes);
-  Buffer target(bytes);
-  for (auto _ : state) {
-    std::memcpy(target.data(), source.data(), bytes);
-    benchmark::ClobberMemory();
-  }
-  count_bytes(state, 2);
+std::size_t bytes_of(const benchmark::State& state) { return static_cast<std::size_t>(state.range(0)); }
+
+void report(benchmark::State& state, std::size_t bytes, std::size_t items) {
+  const auto rounds = static_cast<std::int64_t>(state.iterations());
+  state.SetBytesProcessed(rounds * static_cast<std::int64_t>(bytes));
+  state.SetItemsProcessed(rounds * static_cast<std::int64_t>(items));
 }
 
-void two_inputs(benchmark::State& state, ReduceOp op, Datatype dtype) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  const Buffer a = numbers(bytes);
-  const Buffer b = numbers(bytes);
-  Buffer target(bytes);
+void copy_by_libc(benchmark::State& state) {
+  const std::size_t bytes = bytes_of(state);
+  auto buffers = operands(2, bytes);
   for (auto _ : state) {
-    reduce(op, dtype, target.data(), a.data(), b.data(), bytes / size_of(dtype));
+    std::memcpy(buffers[1].data(), buffers[0].data(), bytes);
     benchmark::ClobberMemory();
   }
-  count_bytes(state, 3);
+  report(state, 2 * bytes, bytes);
 }
 
-/// Integers, whose sum stays any number however often it is added to; floats would run into infinity.
-void in_place(benchmark::State& state, Datatype dtype) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  const Buffer a(bytes);
-  Buffer target = numbers(bytes);
+void copy_by_kernel(benchmark::State& state) {
+  const std::size_t bytes = bytes_of(state);
+  auto buffers = operands(2, bytes);
   for (auto _ : state) {
-    reduce(ReduceOp::kSum, dtype, target.data(), target.data(), a.data(), bytes / size_of(dtype));
+    copy_bytes(buffers[1].data(), buffers[0].data(), bytes);
     benchmark::ClobberMemory();
   }
-  count_bytes(state, 3);
+  report(state, 2 * bytes, bytes);
 }
 
-void several_inputs(benchmark::State& state, Datatype dtype, std::size_t input_count) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  const std::vector<Buffer> inputs(input_count, numbers(bytes));
-  std::vector<const std::byte*> pointers;
-  for (const Buffer& input : inputs) pointers.push_back(input.data());
-  Buffer target(bytes);
+#ifdef __SSE2__
+/// Two inputs read and one target written past the caches, joined by the cheapest instruction there is.
+void triad(benchmark::State& state) {
+  const std::size_t bytes = bytes_of(state);
+  auto buffers = operands(3, bytes);
+  const auto* const a = reinterpret_cast<const __m128i*>(buffers[0].data());
+  const auto* const b = reinterpret_cast<const __m128i*>(buffers[1].data());
+  auto* const target = reinterpret_cast<__m128i*>(buffers[2].data());
   for (auto _ : state) {
-    reduce_n(ReduceOp::kSum, dtype, target.data(), pointers, bytes / size_of(dtype));
+    for (std::size_t i = 0; i < bytes / 16; i += 4) {
+      for (std::size_t k = i; k < i + 4; ++k) {
+        _mm_stream_si128(target + k, _mm_or_si128(_mm_load_si128(a + k), _mm_load_si128(b + k)));
+      }
+    }
+    _mm_sfence();
     benchmark::ClobberMemory();
   }
-  count_bytes(state, static_cast<std::int64_t>(input_count) + 1);
+  report(state, 3 * bytes, bytes);
+}
+#endif
+
+struct Reduction {
+  ReduceOp op;
+  Datatype dtype;
+  std::size_t inputs;
+  bool in_place = false;
+};
+
+void reduction(benchmark::State& state, const Reduction& what) {
+  const std::size_t bytes = bytes_of(state);
+  auto buffers = operands(what.inputs + 1, bytes);
+  std::vector<const std::byte*> inputs;
+  for (std::size_t k = 0; k < what.inputs; ++k) inputs.push_back(buffers[k].data());
+  std::byte* const target = what.in_place ? buffers[0].data() : buffers.back().data();
+  const std::size_t count = bytes / size_of(what.dtype);
+  for (auto _ : state) {
+    reduce_n(what.op, what.dtype, target, inputs, count);
+    benchmark::ClobberMemory();
+  }
+  report(state, (what.inputs + 1) * bytes, count);
 }
 
 void average(benchmark::State& state, Datatype dtype) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  Buffer target = numbers(bytes);
+  const std::size_t bytes = bytes_of(state);
+  auto buffers = operands(1, bytes);
   for (auto _ : state) {
-    divide(dtype, target.data(), 3, bytes / size_of(dtype));
+    divide(dtype, buffers[0].data(), 3, bytes / size_of(dtype));
     benchmark::ClobberMemory();
   }
-  count_bytes(state, 2);
+  report(state, 2 * bytes, bytes / size_of(dtype));
 }
 
-void sizes(benchmark::internal::Benchmark* bench) {
-  for (const std::int64_t bytes : {64, 4 << 10, 256 << 10, 64 << 20}) bench->Arg(bytes);
+enum class Direction { kEncode, kEncodeAndRound, kDecode };
+
+void wire(benchmark::State& state, WireFormat format, Direction direction) {
+  const std::size_t bytes = bytes_of(state);
+  const std::size_t count = bytes / sizeof(float);
+  const std::size_t encoded = wire_bytes(format, count);
+  auto buffers = operands(2, bytes);
+  auto* const values = reinterpret_cast<float*>(buffers[0].data());
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 1009) / 512 - 1;
+  encode(format, buffers[1].data(), values, count);
+  for (auto _ : state) {
+    if (direction == Direction::kEncode) encode(format, buffers[1].data(), values, count);
+    if (direction == Direction::kEncodeAndRound) encode_and_round(format, buffers[1].data(), values, count);
+    if (direction == Direction::kDecode) decode(format, values, buffers[1].data(), count);
+    benchmark::ClobberMemory();
+  }
+  report(state, (direction == Direction::kEncodeAndRound ? 2 * bytes : bytes) + encoded, count);
 }
 
-BENCHMARK(copy_memory)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, sum_float32, ReduceOp::kSum, Datatype::kFloat32)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, min_float32, ReduceOp::kMin, Datatype::kFloat32)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, sum_float64, ReduceOp::kSum, Datatype::kFloat64)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, sum_bfloat16, ReduceOp::kSum, Datatype::kBfloat16)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, sum_float16, ReduceOp::kSum, Datatype::kFloat16)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, sum_int32, ReduceOp::kSum, Datatype::kInt32)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, prod_int8, ReduceOp::kProd, Datatype::kInt8)->Apply(sizes);
-BENCHMARK_CAPTURE(two_inputs, prod_int64, ReduceOp::kProd, Datatype::kInt64)->Apply(sizes);
-BENCHMARK_CAPTURE(in_place, sum_int32, Datatype::kInt32)->Apply(sizes);
-BENCHMARK_CAPTURE(several_inputs, sum_float32_3, Datatype::kFloat32, 3)->Apply(sizes);
-BENCHMARK_CAPTURE(several_inputs, sum_float32_8, Datatype::kFloat32, 8)->Apply(sizes);
-BENCHMARK_CAPTURE(several_inputs, sum_bfloat16_8, Datatype::kBfloat16, 8)->Apply(sizes);
-BENCHMARK_CAPTURE(average, float32, Datatype::kFloat32)->Apply(sizes);
-BENCHMARK_CAPTURE(average, int32, Datatype::kInt32)->Apply(sizes);
+template <class... Arguments>
+void add(const std::string& name, Arguments... arguments) {
+  auto* const bench = benchmark::RegisterBenchmark(name.c_str(), arguments...);
+  for (const std::int64_t bytes : {4 << 10, 256 << 10, 64 << 20}) bench->Arg(bytes);
+}
+
+void add_reduction(const Reduction& what) {
+  const std::string name = "reduce/" + std::string(to_string(what.dtype)) + "/" + std::string(to_string(what.op)) +
+                           std::to_string(what.inputs) + (what.in_place ? "_in_place" : "");
+  add(name, reduction, what);
+}
+
+void add_all() {
+  add("copy/bytes/memcpy", copy_by_libc);
+  add("copy/bytes/kernel", copy_by_kernel);
+#ifdef __SSE2__
+  add("limit/bytes/triad", triad);
+#endif
+  constexpr Datatype kFloats[] = {Datatype::kFloat32, Datatype::kFloat64,    Datatype::kBfloat16,
+                                  Datatype::kFloat16, Datatype::kFloat8E4m3, Datatype::kFloat8E5m2};
+  for (const Datatype dtype : kFloats) {
+    for (const std::size_t inputs : {2, 4}) add_reduction({ReduceOp::kSum, dtype, inputs});
+  }
+  for (const Datatype dtype : {Datatype::kFloat32, Datatype::kBfloat16, Datatype::kFloat8E4m3}) {
+    add_reduction({ReduceOp::kMin, dtype, 2});
+  }
+  for (const std::size_t inputs : {2, 4}) add_reduction({ReduceOp::kSum, Datatype::kInt32, inputs});
+  add_reduction({.op = ReduceOp::kSum, .dtype = Datatype::kInt32, .inputs = 2, .in_place = true});
+  add_reduction({ReduceOp::kProd, Datatype::kInt8, 2});
+  add_reduction({ReduceOp::kProd, Datatype::kInt64, 2});
+  add_reduction({ReduceOp::kLand, Datatype::kBool, 2});
+  for (const Datatype dtype : {Datatype::kFloat32, Datatype::kBfloat16, Datatype::kInt32}) {
+    add("divide/" + std::string(to_string(dtype)) + "/3", average, dtype);
+  }
+  for (const WireFormat format : {WireFormat::kBfloat16, WireFormat::kFloat16, WireFormat::kFloat8}) {
+    const std::string name = "wire/" + std::string(to_string(format));
+    add(name + "/encode", wire, format, Direction::kEncode);
+    add(name + "/encode_and_round", wire, format, Direction::kEncodeAndRound);
+    add(name + "/decode", wire, format, Direction::kDecode);
+  }
+}
 
 }  // namespace
 }  // namespace foldcast::kernels
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  foldcast::kernels::add_all();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

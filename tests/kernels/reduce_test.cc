@@ -202,7 +202,8 @@ TEST(ReduceDeathTest, BrokenCallsStopBeforeMemoryIsTouched) {
   EXPECT_DEATH(reduce(static_cast<ReduceOp>(20), Datatype::kInt8, &byte, input, input, 1), "known operation");
   EXPECT_DEATH(reduce(ReduceOp::kBand, Datatype::kFloat32, &byte, input, input, 1), "defined for its datatype");
   EXPECT_DEATH(reduce(ReduceOp::kAvg, Datatype::kBool, &byte, input, input, 1), "defined for its datatype");
-  EXPECT_DEATH(reduce(static_cast<ReduceOp>(250), Datatype::kInt8, &byte, input, input, 1), "registered");
+  EXPECT_DEATH(reduce(static_cast<ReduceOp>(64 + kMaxUserOps - 1), Datatype::kInt8, &byte, input, input, 1),
+               "registered");
   EXPECT_DEATH(divide(Datatype::kBool, &byte, 2, 1), "datatype of numbers");
   EXPECT_DEATH(scale(Datatype::kBool, &byte, input, 1, input), "datatype of numbers");
   EXPECT_DEATH(reduce(ReduceOp::kSum, static_cast<Datatype>(99), &byte, input, input, 1), "known operation");
