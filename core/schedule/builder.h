@@ -20,11 +20,11 @@ class Builder {
   std::int32_t rank() const { return rank_; }
   /// What is sent travels in a format of less precision, and what is sent from the output or scratch is rounded there
   /// as well, so that the sender keeps what the others get. Such a send counts as a write of its source.
-  void set_rounding(bool rounds) { rounds_ = rounds; }
-  bool rounding() const { return rounds_; }
+  void set_rounding(bool rounds) { memory_.rounds = rounds; }
+  bool rounding() const { return memory_.rounds; }
   /// Input and output are different memory: steps on one do not wait for steps on the other, and the schedule is wrong
   /// in place.
-  void set_apart(bool apart) { apart_ = apart; }
+  void set_apart(bool apart) { memory_.apart = apart; }
   void send(std::int32_t peer, Chunk source, std::uint32_t channel = 0);
   void recv(std::int32_t peer, Chunk target, std::uint32_t channel = 0);
   /// target = a op b. `target` may be `a` or `b`.
@@ -52,7 +52,7 @@ class Builder {
   void append(Step step);
 
   std::int32_t rank_;
-  bool rounds_ = false, apart_ = false;
+  MemoryRules memory_;
   std::vector<Step> steps_;
   std::uint32_t scratch_units_ = 0;
   std::map<std::pair<std::int32_t, std::uint32_t>, std::uint32_t> sent_, received_;

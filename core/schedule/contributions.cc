@@ -1,24 +1,44 @@
 #include "core/schedule/contributions.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace foldcast::schedule {
 
-Contributions::Contributions(std::uint32_t ranks) : ranks_(ranks), words_((ranks + 63) / 64) {
-  ranks_in_.assign((std::size_t{ranks} + 1) * words_, 0);
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    ranks_in_[input_of(rank) * words_ + rank / 64] = std::uint64_t{1} << (rank % 64);
+Contributions::Contributions(std::uint32_t inputs, bool combines)
+    : inputs_(inputs), words_(combines ? (inputs + 63) / 64 : 0) {
+  info_.push_back({1, 0, kUndefined});
+  ranks_in_.assign((std::size_t{inputs} + 1) * words_, 0);
+  for (std::uint32_t number = 0; number < inputs; ++number) {
+    info_.push_back({number, number, input(number)});
+    if (combines) ranks_in_[input(number) * words_ + number / 64] = std::uint64_t{1} << (number % 64);
   }
 }
 
-Content Contributions::combine(Content a, Content b) {
-  const auto next = static_cast<Content>(ranks_in_.size() / words_);
-  const auto [entry, is_new] = combined_.try_emplace(std::uint64_t{a} << 32 | b, next);
-  if (!is_new) return entry->second;
+std::uint64_t* Contributions::append(const Info& info) {
+  info_.push_back(info);
   ranks_in_.resize(ranks_in_.size() + words_);
-  for (std::size_t word = 0; word < words_; ++word) {
-    ranks_in_[next * words_ + word] = ranks_in(a)[word] | ranks_in(b)[word];
-  }
+  return ranks_in_.data() + (ranks_in_.size() - words_);
+}
+
+Content Contributions::combine(Content a, Content b) {
+  const auto next = static_cast<Content>(info_.size());
+  const auto [entry, is_new] = made_.try_emplace(std::uint64_t{a} << 32 | b, next);
+  if (!is_new) return entry->second;
+  const bool ordered = in_order(a) && in_order(b) && info_[a].high + 1 == info_[b].low;
+  const Info info = ordered ? Info{info_[a].low, info_[b].high, next} : Info{1, 0, next};
+  std::uint64_t* ranks = append(info);
+  for (std::size_t word = 0; word < words_; ++word) ranks[word] = ranks_in(a)[word] | ranks_in(b)[word];
+  return next;
+}
+
+Content Contributions::rounded(Content content) {
+  if (exact(content) != content) return content;
+  const auto next = static_cast<Content>(info_.size());
+  const auto [entry, is_new] = made_.try_emplace(std::uint64_t{content} << 32 | kUndefined, next);
+  if (!is_new) return entry->second;
+  std::uint64_t* ranks = append({info_[content].low, info_[content].high, content});
+  std::copy_n(ranks_in(content), words_, ranks);
   return next;
 }
 
@@ -31,7 +51,7 @@ std::uint32_t Contributions::common_rank(Content a, Content b) const {
 }
 
 std::uint32_t Contributions::missing_rank(Content content) const {
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+  for (std::uint32_t rank = 0; rank < inputs_; ++rank) {
     if ((ranks_in(content)[rank / 64] >> (rank % 64) & 1) == 0) return rank;
   }
   return kNobody;

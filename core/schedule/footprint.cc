@@ -41,13 +41,19 @@ bool same_part_of_block(const Chunk& a, const Chunk& b, std::uint32_t blocks) {
   return (first > second ? first - second : second - first) % block == 0;
 }
 
-Footprint footprint_of(const Step& step) {
+Footprint footprint_of(const Step& step, const MemoryRules& rules) {
   Footprint footprint;
-  auto read = [&](const Chunk& chunk) { footprint.reads[footprint.read_count++] = region_of(chunk); };
-  auto write = [&](const Chunk& chunk) { footprint.writes[footprint.write_count++] = region_of(chunk); };
+  const auto region = [&](const Chunk& chunk) {
+    Region named = region_of(chunk);
+    if (rules.apart && chunk.space == Space::kOutput) named.memory = Region::kApart;
+    return named;
+  };
+  const auto read = [&](const Chunk& chunk) { footprint.reads[footprint.read_count++] = region(chunk); };
+  const auto write = [&](const Chunk& chunk) { footprint.writes[footprint.write_count++] = region(chunk); };
   switch (step.kind) {
     case StepKind::kSend:
       read(step.a);
+      if (rules.rounds && step.a.space != Space::kInput) write(step.a);
       break;
     case StepKind::kRecv:
       write(step.target);

@@ -3,7 +3,7 @@
 #include <compare>
 #include <cstdint>
 
-#include "core/schedule/step.h"
+#include "core/schedule/schedule.h"
 
 namespace foldcast::schedule {
 
@@ -19,9 +19,11 @@ struct Cut {
   friend constexpr bool operator==(const Cut& a, const Cut& b) { return a.part * b.of == b.part * a.of; }
 };
 
-/// The memory that a chunk names. Input and output are one memory, because a call may be in place.
+/// The memory that a chunk names. Input and output are one memory, because a call may be in place, unless the
+/// schedule's rules say otherwise.
 struct Region {
-  static constexpr std::uint32_t kData = 0;  ///< input and output; scratch unit u is memory 1 + u
+  static constexpr std::uint32_t kData = 0;     ///< input and output; scratch unit u is memory 1 + u
+  static constexpr std::uint32_t kApart = ~0u;  ///< the output where it is other memory than the input
   std::uint32_t memory = kData;
   Cut first, last;
 };
@@ -51,6 +53,6 @@ struct Footprint {
 
 /// Of group steps it is the largest any member may have (a reduce_scatter writes the whole target), because a schedule
 /// does not know its rank's place in the group.
-Footprint footprint_of(const Step& step);
+Footprint footprint_of(const Step& step, const MemoryRules& rules);
 
 }  // namespace foldcast::schedule

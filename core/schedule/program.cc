@@ -19,32 +19,47 @@ Program build_program(std::string name, std::uint32_t ranks, const std::function
   return program;
 }
 
-Program build_flat(const Algorithm& algorithm, std::uint32_t ranks, std::int32_t root, bool in_place) {
-  std::vector<std::int32_t> members(ranks);
+namespace {
+
+void append_flat(Builder& builder, const Algorithm& algorithm, const FlatCall& call) {
+  builder.set_rounding(call.rounds);
+  std::vector<std::int32_t> members(call.ranks);
   std::iota(members.begin(), members.end(), 0);
+  if (const auto* build = std::get_if<StageAlgorithm>(&algorithm.build)) {
+    Stage stage;
+    stage.members = members;
+    stage.self = builder.rank();
+    stage.root = call.root;
+    stage.source = {Space::kInput, 0, 1, 1};
+    stage.target = {Space::kOutput, 0, 1, 1};
+    (*build)(builder, stage);
+    return;
+  }
   std::vector<Part> blocks;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) blocks.push_back({rank, ranks, 1});
-  return build_program(std::string(algorithm.name), ranks, [&](Builder& builder) {
-    if (const auto* build = std::get_if<StageAlgorithm>(&algorithm.build)) {
-      Stage stage;
-      stage.members = members;
-      stage.self = builder.rank();
-      stage.root = root;
-      stage.source = {Space::kInput, 0, 1, 1};
-      stage.target = {Space::kOutput, 0, 1, 1};
-      (*build)(builder, stage);
-    } else {
-      BlockStage stage;
-      stage.members = members;
-      stage.self = builder.rank();
-      stage.root = root;
-      stage.blocks = blocks;
-      stage.source = {Space::kInput, 0};
-      stage.target = {Space::kOutput, 0};
-      stage.in_place = in_place;
-      std::get<BlockAlgorithm>(algorithm.build)(builder, stage);
-    }
-  });
+  blocks.reserve(call.ranks);
+  for (std::uint32_t rank = 0; rank < call.ranks; ++rank) blocks.push_back({rank, call.ranks, 1});
+  BlockStage stage;
+  stage.members = members;
+  stage.self = builder.rank();
+  stage.root = call.root;
+  stage.blocks = blocks;
+  stage.source = {Space::kInput, 0};
+  stage.target = {Space::kOutput, 0};
+  stage.in_place = call.in_place;
+  std::get<BlockAlgorithm>(algorithm.build)(builder, stage);
+}
+
+}  // namespace
+
+Schedule build_one(const Algorithm& algorithm, const FlatCall& call, std::int32_t rank) {
+  Builder builder(rank);
+  append_flat(builder, algorithm, call);
+  return builder.finish();
+}
+
+Program build_flat(const Algorithm& algorithm, const FlatCall& call) {
+  return build_program(std::string(algorithm.name), call.ranks,
+                       [&](Builder& builder) { append_flat(builder, algorithm, call); });
 }
 
 }  // namespace foldcast::schedule

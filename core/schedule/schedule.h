@@ -8,6 +8,14 @@
 
 namespace foldcast::schedule {
 
+/// What a schedule takes for granted about memory.
+struct MemoryRules {
+  /// Input and output are different memory: never to be run in place.
+  bool apart = false;
+  /// Messages travel in a format of less precision; what is sent from the output or scratch is rounded there as well.
+  bool rounds = false;
+};
+
 /// All actions of one rank for one fragment of one collective, ordered by dependences: a directed acyclic graph in
 /// topological order (a step depends on earlier ones only). Has no pointers, counts or datatypes, so it is reusable and
 /// comparable. Made by Builder.
@@ -17,8 +25,7 @@ struct Schedule {
   std::vector<std::uint32_t> dependants_begin;  ///< CSR: steps.size() + 1 offsets into `dependants`
   std::vector<std::uint32_t> dependants;        ///< CSR: the steps that wait for this one
   std::uint32_t scratch_units = 0;              ///< scratch memory, in fragments
-  bool rounds = false;                          ///< see Builder::set_rounding
-  bool apart = false;                           ///< see Builder::set_apart: never to be run in place
+  MemoryRules memory;
 };
 
 /// Which kind of engine serves a group of the schedule.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/schedule/algorithms/stage.h"
 #include "core/schedule/contributions.h"
 #include "core/schedule/footprint.h"
 
@@ -15,19 +16,27 @@ namespace {
 
 class SymbolicRun {
  public:
-  SymbolicRun(const Program& program, const Wiring& wiring, const Cells& cells, bool in_place)
-      : program_(program), wiring_(wiring), cells_(cells), in_place_(in_place), contributions_(ranks()) {
+  SymbolicRun(const Subject& subject, bool in_place)
+      : program_(subject.program),
+        wiring_(subject.wiring),
+        cells_(subject.cells),
+        obligation_(subject.obligation),
+        in_place_(in_place),
+        contributions_(obligation_.inputs(), obligation_.reduces()) {
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-      const std::uint32_t units = 2 + program.ranks[rank].scratch_units;
-      memory_.emplace_back(std::size_t{units} * cells.count(), Contributions::kUndefined);
+      const std::uint32_t units = 2 + program_.ranks[rank].scratch_units;
+      memory_.emplace_back(std::size_t{units} * cells_.count(), Contributions::kUndefined);
       writer_.emplace_back(memory_.back().size(), Wiring::kNone);
-      std::fill_n(memory_.back().begin(), cells.count(), contributions_.input_of(rank));
-      taken_.emplace_back(program.ranks[rank].steps.size());
+      const Cells::Range input = obligation_.input(cells_, rank);
+      for (std::uint32_t cell = input.first; cell < input.last; ++cell) {
+        memory_.back()[cell] = contributions_.input(obligation_.input_number(cells_, rank, cell));
+      }
+      taken_.emplace_back(program_.ranks[rank].steps.size());
     }
   }
 
-  Status run(const EventOrder& order) {
-    for (std::uint32_t event : order.events) {
+  Result<Proof> run(const EventOrder& order) {
+    for (const std::uint32_t event : order.events) {
       const StepRef where = order.step_of(event);
       FOLDCAST_RETURN_IF_ERROR(EventOrder::is_end(event) ? end(where) : start(where));
     }
@@ -37,12 +46,14 @@ class SymbolicRun {
  private:
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(program_.ranks.size()); }
   const Step& step_at(StepRef where) const { return program_.ranks[where.rank].steps[where.step]; }
-  std::size_t row_of(const Chunk& chunk) const {
+  bool is_in_place(std::uint32_t rank) const { return in_place_ && !program_.ranks[rank].memory.apart; }
+
+  std::size_t row_of(std::uint32_t rank, const Chunk& chunk) const {
     switch (chunk.space) {
       case Space::kInput:
         return 0;
       case Space::kOutput:
-        return in_place_ ? 0 : 1;
+        return is_in_place(rank) ? 0 : 1;
       case Space::kScratch:
         return 2 + chunk.index / chunk.of;
     }
@@ -50,29 +61,42 @@ class SymbolicRun {
   }
   std::span<Content> view(std::uint32_t rank, const Chunk& chunk) {
     const Cells::Range range = cells_.of(region_of(chunk));
-    return {&memory_[rank][row_of(chunk) * cells_.count() + range.first], range.last - range.first};
+    return {&memory_[rank][row_of(rank, chunk) * cells_.count() + range.first], range.size()};
   }
 
   Status fault(StepRef where, std::string_view what) const {
     return internal_error(fmt::format("{}: {}{}", describe(program_, where), what, in_place_ ? " (in place)" : ""));
   }
 
+  Status check_present(StepRef where, const Chunk& chunk) const {
+    if (chunk.space == Space::kScratch) return ok_status();
+    const bool is_input = chunk.space == Space::kInput;
+    const Cells::Range there =
+        is_input ? obligation_.input(cells_, where.rank) : obligation_.output(cells_, where.rank);
+    if (there.has(cells_.of(region_of(chunk)))) return ok_status();
+    return fault(where, fmt::format("it uses {}, which the rank does not have", to_string(chunk)));
+  }
+
   /// What a step reads, which must be something.
   Status read(StepRef where, const Chunk& chunk, std::vector<Content>& contents) {
+    FOLDCAST_RETURN_IF_ERROR(check_present(where, chunk));
     const std::span<const Content> from = view(where.rank, chunk);
     contents.assign(from.begin(), from.end());
     if (std::find(contents.begin(), contents.end(), Contributions::kUndefined) == contents.end()) return ok_status();
     return fault(where, fmt::format("it reads {}, where nothing was written", to_string(chunk)));
   }
 
-  void write(StepRef where, const Chunk& chunk, std::span<const Content> contents) {
+  Status write(StepRef where, const Chunk& chunk, std::span<const Content> contents) {
+    FOLDCAST_RETURN_IF_ERROR(check_present(where, chunk));
     const std::span<Content> to = view(where.rank, chunk);
     std::copy(contents.begin(), contents.end(), to.begin());
     const std::size_t offset = static_cast<std::size_t>(to.data() - memory_[where.rank].data());
     std::fill_n(writer_[where.rank].begin() + static_cast<std::ptrdiff_t>(offset), to.size(), where.step);
+    return ok_status();
   }
 
   Status add(StepRef where, std::vector<Content>& sum, std::span<const Content> operand) {
+    if (!obligation_.reduces()) return fault(where, "it reduces, which is not asked for");
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const std::uint32_t twice = contributions_.common_rank(sum[i], operand[i]);
       if (twice != Contributions::kNobody) {
@@ -83,22 +107,15 @@ class SymbolicRun {
     return ok_status();
   }
 
-  /// The chunk of a group step that its member `index` gives or gets: its shard, if the verb has shards.
-  static bool shard_of(const Step& step, const Chunk& whole, std::uint32_t index, Chunk& shard) {
-    shard = whole;
-    if (step.verb != Verb::kReduceScatter && step.verb != Verb::kAllGather) return true;
-    if (index >= step.owners) return false;
-    if (step.owners == 1) return true;
-    // `whole` is a whole fragment (wire() checked it), so of scratch all that matters is the unit.
-    const std::uint32_t unit = whole.index / whole.of;
-    shard = {whole.space, unit * step.owners + index, step.owners, 1};
-    return true;
-  }
-
-  std::uint32_t member_index(StepRef where) const {
-    const auto& members = program_.groups[step_at(where).group].members;
-    const auto found = std::find(members.begin(), members.end(), static_cast<std::int32_t>(where.rank));
-    return static_cast<std::uint32_t>(found - members.begin());
+  /// What is sent is rounded; so is what it was sent from, but the input.
+  Status send(StepRef where) {
+    std::vector<Content>& contents = taken_[where.rank][where.step];
+    const Chunk& source = step_at(where).a;
+    FOLDCAST_RETURN_IF_ERROR(read(where, source, contents));
+    if (!program_.ranks[where.rank].memory.rounds) return ok_status();
+    for (Content& content : contents) content = contributions_.rounded(content);
+    if (source.space == Space::kInput) return ok_status();
+    return write(where, source, contents);
   }
 
   Status start(StepRef where) {
@@ -108,6 +125,7 @@ class SymbolicRun {
       case StepKind::kRecv:
         return ok_status();
       case StepKind::kSend:
+        return send(where);
       case StepKind::kCopy:
         return read(where, step.a, contents);
       case StepKind::kReduce: {
@@ -117,14 +135,9 @@ class SymbolicRun {
         return add(where, contents, second);
       }
       case StepKind::kGroup:
-        break;
+        return start_group(where);
     }
-    if (step.verb == Verb::kBarrier) return ok_status();
-    const std::uint32_t index = member_index(where);
-    if (step.verb == Verb::kBroadcast && step.peer != static_cast<std::int32_t>(index)) return ok_status();
-    Chunk given = step.a;
-    if (step.verb == Verb::kAllGather && !shard_of(step, step.a, index, given)) return ok_status();
-    return read(where, given, contents);
+    return ok_status();
   }
 
   Status end(StepRef where) {
@@ -134,76 +147,166 @@ class SymbolicRun {
         return ok_status();
       case StepKind::kRecv: {
         const auto peer = static_cast<std::uint32_t>(step.peer);
-        write(where, step.target, taken_[peer][wiring_.other[where.rank][where.step]]);
-        return ok_status();
+        return write(where, step.target, taken_[peer][wiring_.other[where.rank][where.step]]);
       }
       case StepKind::kReduce:
+        return write(where, step.target, taken_[where.rank][where.step]);
       case StepKind::kCopy:
-        write(where, step.target, taken_[where.rank][where.step]);
-        return ok_status();
+        // In place there is nothing to copy from input to output; the executor skips it.
+        if (is_in_place(where.rank) && step.a.space == Space::kInput && step.target.space == Space::kOutput &&
+            same_part(step.a, step.target)) {
+          return check_present(where, step.target);
+        }
+        return write(where, step.target, taken_[where.rank][where.step]);
       case StepKind::kGroup:
+        return end_group(where);
+    }
+    return ok_status();
+  }
+
+  std::uint32_t member_index(StepRef where) const {
+    const auto& members = program_.groups[step_at(where).group].members;
+    const auto found = std::find(members.begin(), members.end(), static_cast<std::int32_t>(where.rank));
+    return static_cast<std::uint32_t>(found - members.begin());
+  }
+
+  Status start_group(StepRef where) {
+    const Step& step = step_at(where);
+    const std::uint32_t index = member_index(where);
+    const bool is_root = step.peer == static_cast<std::int32_t>(index);
+    std::vector<Content>& contents = taken_[where.rank][where.step];
+    switch (step.verb) {
+      case Verb::kAllReduce:
+      case Verb::kReduce:
+      case Verb::kReduceScatter:
+      case Verb::kAllToAll:
+        return read(where, step.a, contents);
+      case Verb::kBroadcast:
+      case Verb::kScatter:
+        return is_root ? read(where, step.a, contents) : ok_status();
+      case Verb::kAllGather:
+      case Verb::kGather:
+        return index < step.owners ? read(where, part(step.a, index, step.owners), contents) : ok_status();
+      case Verb::kBarrier:
+      case Verb::kSend:
+      case Verb::kRecv:
         break;
     }
-    return step.verb == Verb::kBarrier ? ok_status() : end_group(where);
+    return ok_status();
+  }
+
+  const std::vector<Content>& taken_by(const GroupCall& call, std::size_t member) const {
+    return taken_[call.members[member].rank][call.members[member].step];
+  }
+
+  /// Shard `shard` of `contents`, which are those of `whole`.
+  std::span<const Content> shard_of(std::span<const Content> contents, const Chunk& whole, std::uint32_t shard,
+                                    std::uint32_t owners) const {
+    const Cells::Range all = cells_.of(region_of(whole));
+    const Cells::Range range = cells_.of(region_of(part(whole, shard, owners)));
+    return contents.subspan(range.first - all.first, range.size());
+  }
+
+  /// The engine reduces in the order of its members.
+  Status reduced(const GroupCall& call, std::vector<Content>& sum) {
+    sum = taken_by(call, 0);
+    for (std::size_t i = 1; i < call.members.size(); ++i) {
+      FOLDCAST_RETURN_IF_ERROR(add(call.members[i], sum, taken_by(call, i)));
+    }
+    return ok_status();
   }
 
   Status end_group(StepRef where) {
     const Step& step = step_at(where);
     const GroupCall& call = wiring_.calls[wiring_.other[where.rank][where.step]];
     const std::uint32_t index = member_index(where);
-    if (step.verb == Verb::kBroadcast) {
-      const StepRef root = call.members[static_cast<std::size_t>(step.peer)];
-      write(where, step.target, taken_[root.rank][root.step]);
-      return ok_status();
-    }
-    if (step.verb == Verb::kAllGather) {
-      for (std::uint32_t owner = 0; owner < step.owners; ++owner) {
-        Chunk shard;
-        shard_of(step, step.target, owner, shard);
-        const StepRef from = call.members[owner];
-        write(where, shard, taken_[from.rank][from.step]);
+    const auto root = static_cast<std::size_t>(std::max(step.peer, 0));
+    const auto own_shard = [&] { return part(step.target, index, step.owners); };
+    std::vector<Content> sum;
+    switch (step.verb) {
+      case Verb::kAllReduce:
+        FOLDCAST_RETURN_IF_ERROR(reduced(call, sum));
+        return write(where, step.target, sum);
+      case Verb::kReduce:
+        if (index != root) return ok_status();
+        FOLDCAST_RETURN_IF_ERROR(reduced(call, sum));
+        return write(where, step.target, sum);
+      case Verb::kReduceScatter:
+        if (index >= step.owners) return ok_status();
+        FOLDCAST_RETURN_IF_ERROR(reduced(call, sum));
+        return write(where, own_shard(), shard_of(sum, step.a, index, step.owners));
+      case Verb::kBroadcast:
+        return write(where, step.target, taken_by(call, root));
+      case Verb::kScatter: {
+        const StepRef from = call.members[root];
+        return write(where, own_shard(), shard_of(taken_by(call, root), step_at(from).a, index, step.owners));
       }
-      return ok_status();
+      case Verb::kGather:
+        if (index != root) return ok_status();
+        [[fallthrough]];
+      case Verb::kAllGather:
+        for (std::uint32_t owner = 0; owner < step.owners; ++owner) {
+          FOLDCAST_RETURN_IF_ERROR(write(where, part(step.target, owner, step.owners), taken_by(call, owner)));
+        }
+        return ok_status();
+      case Verb::kAllToAll:
+        for (std::uint32_t from = 0; from < step.owners; ++from) {
+          const Chunk& source = step_at(call.members[from]).a;
+          FOLDCAST_RETURN_IF_ERROR(write(where, part(step.target, from, step.owners),
+                                         shard_of(taken_by(call, from), source, index, step.owners)));
+        }
+        return ok_status();
+      case Verb::kBarrier:
+      case Verb::kSend:
+      case Verb::kRecv:
+        break;
     }
-    Chunk got;
-    if (!shard_of(step, step.target, index, got)) return ok_status();
-    // The engine reduces in the order of its members.
-    std::vector<Content> sum = taken_[call.members[0].rank][call.members[0].step];
-    for (std::size_t i = 1; i < call.members.size(); ++i) {
-      const StepRef member = call.members[i];
-      FOLDCAST_RETURN_IF_ERROR(add(member, sum, taken_[member.rank][member.step]));
-    }
-    const Cells::Range whole = cells_.of(region_of(step.target));
-    const Cells::Range range = cells_.of(region_of(got));
-    write(where, got, std::span(sum).subspan(range.first - whole.first, range.last - range.first));
     return ok_status();
   }
 
-  Status check_outputs() {
-    const Chunk output{Space::kOutput, 0, 1, 1};
-    for (std::uint32_t cell = 0; cell < cells_.count(); ++cell) {
-      const Content expected = view(0, output)[cell];
-      for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-        const Content content = view(rank, output)[cell];
+  Result<Proof> check_outputs() {
+    Proof proof;
+    std::vector<Content> first(cells_.count(), Contributions::kUndefined);
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+      const Cells::Range output = obligation_.output(cells_, rank);
+      const std::span<const Content> contents = view(rank, {Space::kOutput, 0, 1, 1});
+      for (std::uint32_t cell = output.first; cell < output.last; ++cell) {
+        const Content content = contents[cell];
         if (content == Contributions::kUndefined) return output_fault(rank, cell, "nothing was written");
-        const std::uint32_t missing = contributions_.missing_rank(content);
-        if (missing != Contributions::kNobody) {
-          return output_fault(rank, cell, fmt::format("the contribution of rank {} is missing", missing));
-        }
-        if (content != expected) {
-          return output_fault(rank, cell, "operands are combined in another order than on rank 0");
-        }
+        FOLDCAST_RETURN_IF_ERROR(obligation_.reduces() ? check_sum(rank, cell, content)
+                                                       : check_input(rank, cell, content));
+        proof.keeps_order &= contributions_.in_order(content);
+        if (rank == 0) first[cell] = content;
+        if (!obligation_.replicates() || content == first[cell]) continue;
+        return output_fault(rank, cell,
+                            obligation_.reduces() ? "operands are combined in another order than on rank 0"
+                                                  : "it is not rounded as on rank 0");
       }
     }
-    return ok_status();
+    return proof;
+  }
+
+  Status check_sum(std::uint32_t rank, std::uint32_t cell, Content content) const {
+    const std::uint32_t missing = contributions_.missing_rank(content);
+    if (missing == Contributions::kNobody) return ok_status();
+    return output_fault(rank, cell, fmt::format("the contribution of rank {} is missing", missing));
+  }
+
+  Status check_input(std::uint32_t rank, std::uint32_t cell, Content content) const {
+    const Content expected = contributions_.input(obligation_.expected(cells_, rank, cell));
+    const Content found = contributions_.exact(content);
+    if (found == expected) return ok_status();
+    const auto name = [&](Content input) { return obligation_.name(input - contributions_.input(0)); };
+    return output_fault(rank, cell, fmt::format("it is the input of {}, not of {}", name(found), name(expected)));
   }
 
   Status output_fault(std::uint32_t rank, std::uint32_t cell, std::string_view what) const {
-    const std::size_t row = row_of({Space::kOutput, 0, 1, 1});
+    const std::size_t row = row_of(rank, {Space::kOutput, 0, 1, 1});
     const std::uint32_t writer = writer_[rank][row * cells_.count() + cell];
     const std::string place = fmt::format("the output {}{}", cells_.name(cell), in_place_ ? " (in place)" : "");
-    if (writer == Wiring::kNone)
+    if (writer == Wiring::kNone) {
       return internal_error(fmt::format("rank {}: no step writes {}: {}", rank, place, what));
+    }
     return internal_error(
         fmt::format("{}: it is the last to write {}: {}", describe(program_, {rank, writer}), place, what));
   }
@@ -211,6 +314,7 @@ class SymbolicRun {
   const Program& program_;
   const Wiring& wiring_;
   const Cells& cells_;
+  const Obligation& obligation_;
   bool in_place_;
   Contributions contributions_;
   std::vector<std::vector<Content>> memory_;              ///< per rank: rows of cells: input, output, scratch units
@@ -220,9 +324,8 @@ class SymbolicRun {
 
 }  // namespace
 
-Status run_symbolically(const Program& program, const Wiring& wiring, const EventOrder& order, bool in_place) {
-  const Cells cells(program);
-  return SymbolicRun(program, wiring, cells, in_place).run(order);
+Result<Proof> run_symbolically(const Subject& subject, const EventOrder& order, bool in_place) {
+  return SymbolicRun(subject, in_place).run(order);
 }
 
 }  // namespace foldcast::schedule

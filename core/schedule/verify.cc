@@ -25,7 +25,7 @@ class ConflictCheck {
     accesses_.clear();
     for (std::uint32_t step = 0; step < count; ++step) {
       const std::uint64_t* mine = &ancestors[step * words];
-      const Footprint footprint = footprint_of(schedule.steps[step]);
+      const Footprint footprint = footprint_of(schedule.steps[step], schedule.memory);
       const std::size_t earlier_accesses = accesses_.size();
       for (std::uint8_t i = 0; i < footprint.read_count; ++i) record(footprint.reads[i], step, false);
       for (std::uint8_t i = 0; i < footprint.write_count; ++i) record(footprint.writes[i], step, true);
@@ -69,21 +69,19 @@ class ConflictCheck {
 }  // namespace
 
 Result<Proof> verify(const Program& program, const Contract& contract) {
-  if (scheduled_as(contract.kind) != Collective::kAllReduce) {
-    return unsupported(fmt::format("{} cannot be verified", to_string(contract.kind)));
-  }
-  if (program.ranks.empty()) return invalid_argument("a program without ranks cannot be verified");
-  FOLDCAST_ASSIGN(const Wiring wiring, wire(program));
-  const Cells cells(program);
+  FOLDCAST_RETURN_IF_ERROR(Obligation::check(contract, program.ranks.size()));
+  const Obligation obligation(contract, static_cast<std::uint32_t>(program.ranks.size()));
+  FOLDCAST_ASSIGN(const Wiring wiring, wire(program, obligation.blocks()));
+  const Cells cells(program, obligation.blocks());
   ConflictCheck conflicts(program, cells);
   for (std::uint32_t rank = 0; rank < program.ranks.size(); ++rank) {
     FOLDCAST_RETURN_IF_ERROR(conflicts.run(rank));
   }
   FOLDCAST_ASSIGN(const EventOrder order, order_events(program, wiring));
-  for (bool in_place : {false, true}) {
-    FOLDCAST_RETURN_IF_ERROR(run_symbolically(program, wiring, order, in_place));
-  }
-  return Proof{};
+  const Subject subject{program, wiring, cells, obligation};
+  FOLDCAST_ASSIGN(const Proof proof, run_symbolically(subject, order, false));
+  FOLDCAST_RETURN_IF_ERROR(run_symbolically(subject, order, true).status());
+  return proof;
 }
 
 }  // namespace foldcast::schedule

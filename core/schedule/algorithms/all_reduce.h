@@ -11,5 +11,7 @@ void all_reduce_ring(Builder& builder, const Stage& stage);
 void all_reduce_recursive_doubling(Builder& builder, const Stage& stage);
 void all_reduce_halving_doubling(Builder& builder, const Stage& stage);
 void all_reduce_double_tree(Builder& builder, const Stage& stage);
+void all_reduce_direct(Builder& builder, const Stage& stage);
+void all_reduce_gather_all(Builder& builder, const Stage& stage);
 
 }  // namespace foldcast::schedule

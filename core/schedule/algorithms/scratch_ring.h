@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/schedule/algorithms/all_reduce.h"
+#include "core/schedule/algorithms/stage.h"
+#include "core/schedule/builder.h"
 
 namespace foldcast::schedule {
 

@@ -37,6 +37,13 @@ struct Part {
   friend bool operator==(const Part&, const Part&) = default;
 };
 
+/// Parts `first` to `last` - 1 as one; they must follow each other.
+constexpr Part joined(std::span<const Part> parts, std::uint32_t first, std::uint32_t last) {
+  const Part& begin = parts[first];
+  const Part& end = parts[last - 1];
+  return {begin.index, begin.of, end.index + end.span - begin.index};
+}
+
 /// A memory as long as the whole: the input, the output or a scratch unit. Of an input or output that is only one block
 /// of the whole, only that block may be named.
 struct Place {

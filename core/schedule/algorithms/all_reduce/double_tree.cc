@@ -5,10 +5,7 @@
 // tree alone, inner members would send three messages and leaves one. The two trees are complementary: a member that is
 // inner in one is a leaf of the other, so all carry the same load when fragments follow each other as a pipeline.
 //
-// The first tree numbers the members 1..n (their *place*) and hangs each place on its in-order parent: odd places are
-// leaves, place v with lowest set bit b hangs on v - b or v + b, whichever is an odd multiple of 2b, or on v - b where
-// v + b > n. The second tree is the first one's mirror image when n is even (place n + 1 - v), which swaps odd and
-// even; when n is odd, it is the first one moved on by one place, around the end.
+// How the trees are built, see two_trees.h.
 //
 // Steps: about 2 log2 n, each a message of N/2. Bytes sent per member: at most 2 N (N up, N down), whatever n.
 //
@@ -18,53 +15,13 @@
 // P. Sanders, J. Speck, J. L. Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
 // Parallel Computing 35(12), 2009.
 
-#include <algorithm>
-#include <functional>
-#include <optional>
-#include <vector>
-
 #include "core/schedule/algorithms/all_reduce.h"
+#include "core/schedule/algorithms/two_trees.h"
 
 namespace foldcast::schedule {
 namespace {
 
-/// The parent's place in the in-order tree over places 1..n; none for the root.
-std::optional<std::uint32_t> parent_place(std::uint32_t place, std::uint32_t n) {
-  const std::uint32_t lowest = place & (0u - place);
-  const std::uint32_t below = place - lowest;
-  const bool hangs_on_below = (place & (lowest << 1)) != 0 || place + lowest > n;
-  if (hangs_on_below) return below == 0 ? std::nullopt : std::optional(below);
-  return place + lowest;
-}
-
-/// One member's neighbours in one of the two trees, as indices of members.
-struct Neighbours {
-  std::optional<std::uint32_t> parent;
-  std::vector<std::uint32_t> lower, higher;  ///< children before and after this member, the nearest first
-
-  Neighbours(std::uint32_t self, std::uint32_t n, bool second_tree) {
-    const bool mirrored = n % 2 == 0;
-    auto place_of = [&](std::uint32_t member) {
-      if (!second_tree) return member + 1;
-      return mirrored ? n - member : (member + n - 1) % n + 1;
-    };
-    auto member_at = [&](std::uint32_t place) {
-      if (!second_tree) return place - 1;
-      return mirrored ? n - place : place % n;
-    };
-    const std::uint32_t place = place_of(self);
-    if (auto above = parent_place(place, n)) parent = member_at(*above);
-    for (std::uint32_t other = 1; other <= n; ++other) {
-      if (parent_place(other, n) != place) continue;
-      const std::uint32_t child = member_at(other);
-      (child < self ? lower : higher).push_back(child);
-    }
-    std::sort(lower.begin(), lower.end(), std::greater<>());
-    std::sort(higher.begin(), higher.end());
-  }
-};
-
-void reduce_up(Builder& builder, const Stage& stage, const Neighbours& tree, std::uint32_t half,
+void reduce_up(Builder& builder, const Stage& stage, const TreeNeighbours& tree, std::uint32_t half,
                std::vector<std::uint32_t>& units) {
   const Chunk target = part(stage.target, half, 2);
   const std::size_t children = tree.lower.size() + tree.higher.size();
@@ -90,7 +47,7 @@ void reduce_up(Builder& builder, const Stage& stage, const Neighbours& tree, std
   if (tree.parent) builder.send(stage.members[*tree.parent], sum, stage.channel);
 }
 
-void broadcast_down(Builder& builder, const Stage& stage, const Neighbours& tree, std::uint32_t half) {
+void broadcast_down(Builder& builder, const Stage& stage, const TreeNeighbours& tree, std::uint32_t half) {
   const Chunk target = part(stage.target, half, 2);
   if (tree.parent) builder.recv(stage.members[*tree.parent], target, stage.channel);
   for (std::uint32_t child : tree.lower) builder.send(stage.members[child], target, stage.channel);
@@ -106,7 +63,7 @@ void all_reduce_double_tree(Builder& builder, const Stage& stage) {
     return;
   }
   const auto self = static_cast<std::uint32_t>(stage.self);
-  const Neighbours trees[2] = {{self, n, false}, {self, n, true}};
+  const TreeNeighbours trees[2] = {{self, n, false}, {self, n, true}};
   // All members go through the four phases in this order, so that messages between two members that are neighbours in
   // both trees match on one channel.
   std::vector<std::uint32_t> units;
