@@ -73,7 +73,7 @@ struct Float8 {
   using Quad = FloatQuad<D>;
   static constexpr std::size_t kBytes = hn::MaxLanes(DByte());
 
-  static Quad widen(VByte bytes) {
+  static HWY_INLINE Quad widen(VByte bytes) {
     const VByte magnitude = hn::And(bytes, hn::Set(DByte(), 0x7F));
     VByte low = hn::ShiftLeft<7 - Format::kMantissa>(magnitude);
     VByte high = hn::Add(hn::ShiftRight<1 + Format::kMantissa>(magnitude), hn::Set(DByte(), Format::kExponentGap / 2));
@@ -94,7 +94,7 @@ struct Float8 {
   }
 
   /// Of NaNs: E4M3 writes its one NaN, the other formats their largest; see with_nan.
-  static VByte narrow(const Quad& quad) {
+  static HWY_INLINE VByte narrow(const Quad& quad) {
     const VByte codes = evens(shorts(code(quad.a), code(quad.b)), shorts(code(quad.c), code(quad.d)));
     if constexpr (Format::kLargest != Format::kQuietNan) return hn::Or(codes, signs(quad));
     const auto is_nan = hn::VecFromMask(DByte(), hn::Eq(codes, hn::Set(DByte(), Format::kQuietNan)));
@@ -112,7 +112,7 @@ struct Float8 {
 
  private:
   /// The units in the last place of the magnitude, and the exponent above its mantissa: the code plus kOffset.
-  static hn::Vec<DInt> code(hn::Vec<D> value) {
+  static HWY_INLINE hn::Vec<DInt> code(hn::Vec<D> value) {
     constexpr int kDropped = 23 - Format::kMantissa;
     const VBits bits = hn::BitCast(DBits(), value);
     const VBits magnitude = hn::And(bits, hn::Set(DBits(), 0x7FFF'FFFF));
@@ -128,23 +128,23 @@ struct Float8 {
   static constexpr std::int16_t kOffset = (Format::kExponentGap + 1) << Format::kMantissa;
 
   /// Two vectors of codes, saturated.
-  static VShort shorts(hn::Vec<DInt> a, hn::Vec<DInt> b) {
+  static HWY_INLINE VShort shorts(hn::Vec<DInt> a, hn::Vec<DInt> b) {
     const VShort codes = hn::ReorderDemote2To(DSignedShort(), a, b);
     return hn::Min(hn::Sub(codes, hn::Set(DSignedShort(), kOffset)), hn::Set(DSignedShort(), Format::kLargest));
   }
 
-  static VByte signs(const Quad& quad) {
+  static HWY_INLINE VByte signs(const Quad& quad) {
     const auto lower = hn::ReorderDemote2To(DSignedShort(), hn::BitCast(DInt(), quad.a), hn::BitCast(DInt(), quad.b));
     const auto upper = hn::ReorderDemote2To(DSignedShort(), hn::BitCast(DInt(), quad.c), hn::BitCast(DInt(), quad.d));
     return hn::And(odds(lower, upper), hn::Set(DByte(), 0x80));
   }
 
   /// The lower, and the upper, bytes of two vectors of shorts, block by block.
-  static VByte evens(VShort a, VShort b) { return gathered<0>(a, b); }
-  static VByte odds(VShort a, VShort b) { return gathered<1>(a, b); }
+  static HWY_INLINE VByte evens(VShort a, VShort b) { return gathered<0>(a, b); }
+  static HWY_INLINE VByte odds(VShort a, VShort b) { return gathered<1>(a, b); }
 
   template <int kFirst>
-  static VByte gathered(VShort a, VShort b) {
+  static HWY_INLINE VByte gathered(VShort a, VShort b) {
     constexpr std::uint8_t kNone = 0x80;  // gives zero
     constexpr int k = kFirst;
     alignas(16) static constexpr std::uint8_t to_low[16] = {k,     k + 2, k + 4, k + 6, k + 8, k + 10, k + 12, k + 14,
@@ -155,13 +155,13 @@ struct Float8 {
                   hn::TableLookupBytesOr0(hn::BitCast(DByte(), b), hn::LoadDup128(DByte(), to_high)));
   }
 
-  static hn::Mask<DByte> less(VByte magnitude, int limit) {
+  static HWY_INLINE hn::Mask<DByte> less(VByte magnitude, int limit) {
     const auto signed_limit = hn::Set(DSignedByte(), static_cast<std::int8_t>(limit));
     return hn::RebindMask(DByte(), hn::Gt(signed_limit, hn::BitCast(DSignedByte(), magnitude)));
   }
 
   template <std::uint8_t (*kByte)(int)>
-  static VByte table() {
+  static HWY_INLINE VByte table() {
     alignas(16) static constexpr std::uint8_t bytes[16] = {kByte(0), kByte(1), kByte(2), kByte(3),
                                                            kByte(4), kByte(5), kByte(6), kByte(7)};
     return hn::LoadDup128(DByte(), bytes);
@@ -175,13 +175,13 @@ struct StackedOrder {
   static constexpr std::size_t kLanes = hn::MaxLanes(DBits());
   static constexpr std::size_t kBlocks = kLanes / 4;
 
-  static hn::Vec<DByte> in_order(hn::Vec<DByte> bytes) { return moved<4, kBlocks>(bytes); }
-  static hn::Vec<DByte> stacked(hn::Vec<DByte> bytes) { return moved<kBlocks, 4>(bytes); }
+  static HWY_INLINE hn::Vec<DByte> in_order(hn::Vec<DByte> bytes) { return moved<4, kBlocks>(bytes); }
+  static HWY_INLINE hn::Vec<DByte> stacked(hn::Vec<DByte> bytes) { return moved<kBlocks, 4>(bytes); }
 
  private:
   /// Transposes the groups of four bytes as a matrix of kRows x kColumns, read by rows.
   template <std::size_t kRows, std::size_t kColumns>
-  static hn::Vec<DByte> moved(hn::Vec<DByte> bytes) {
+  static HWY_INLINE hn::Vec<DByte> moved(hn::Vec<DByte> bytes) {
     if constexpr (kBlocks == 1) return bytes;
     alignas(64) std::int32_t from[kLanes];
     for (std::size_t i = 0; i < kLanes; ++i) {

@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -54,6 +55,14 @@ HWY_NOINLINE void fold_tail(const Fold& fold, std::size_t offset, std::size_t by
 }
 
 /// The packs of [begin, end). `kInputs` is the number of inputs where it is known when compiling, else 0.
+/// Asks for what will be read `kAhead` bytes later: the hardware's own prefetching ends at each page, and arithmetic
+/// between the loads leaves room for few of them at a time. Beyond the operand's end it does nothing.
+template <std::size_t kBytes>
+HWY_INLINE void prefetch(const std::byte* from) {
+  constexpr std::size_t kAhead = 1024;
+  for (std::size_t i = 0; i < kBytes; i += 64) hwy::Prefetch(from + kAhead + i);
+}
+
 template <class Lanes, std::size_t kInputs, class Store>
 HWY_NOINLINE void fold_packs(const Fold& fold, std::size_t begin, std::size_t end) {
   constexpr std::size_t kPack = Lanes::kBytes;
@@ -67,6 +76,9 @@ HWY_NOINLINE void fold_packs(const Fold& fold, std::size_t begin, std::size_t en
   std::size_t offset = begin;
   if constexpr (Lanes::kRun == 4) {
     for (; offset + 4 * kPack <= end; offset += 4 * kPack) {
+      if constexpr (std::is_same_v<Store, Streamed>) {
+        for (std::size_t k = 0; k < input_count; ++k) prefetch<4 * kPack>(inputs[k] + offset);
+      }
       Pack sum0 = Lanes::fold(Lanes::load(first + offset), Lanes::load(second + offset));
       Pack sum1 = Lanes::fold(Lanes::load(first + offset + kPack), Lanes::load(second + offset + kPack));
       Pack sum2 = Lanes::fold(Lanes::load(first + offset + 2 * kPack), Lanes::load(second + offset + 2 * kPack));
