@@ -18,13 +18,13 @@ namespace foldcast::kernels {
 //            as formats.h: to nearest even, overflow to infinity, which nobody takes for a number; NaN becomes the one
 //            quiet NaN. Error of v: at most |v| 2^-8 (bfloat16; below 2^-126, 2^-134) and |v| 2^-11 (float16; below
 //            2^-14, 2^-25; from 65520 on, infinity).
-// kFloat8    blocks of 32 values (the last may be shorter): one byte s, then a byte for each value, together worth
-//            code 2^(s-127). The codes have the E4M3 layout, as in OCP's microscaling formats, with the two topmost
-//            exponents' rules of IEEE: S.1111.000 is infinity, other S.1111.xxx are NaN, the largest number is 240.
-//            s is chosen from the block's largest finite magnitude M so that M's code is in [128, 256): that keeps M's
-//            binade clear of the specials, and rounding (which saturates at 240) never leaves it, hence idempotence.
-//            Error of v: at most |v| / 16 or, for small ones beside a large M, M 2^-17; never more than M / 16.
-//            (Below M = 2^-120, where s ends: |v| / 16 or 2^-137.) Infinities and zeros keep their sign.
+// kFloat8    blocks of 32 values (the last may be shorter): one byte s, then a byte for each value, worth
+//            code 2^(s-127). The codes have the layout of OCP's E4M3, as in its microscaling formats, but infinity and
+//            NaN as in IEEE: S.1111.000 is infinity, other S.1111.xxx are NaN, and the largest number is 240. s is
+//            chosen from the block's largest finite magnitude M so that M's code is in [128, 256). Rounding saturates
+//            at 240 and so never leaves M's binade: hence idempotence, and a code for every infinity.
+//            Error of v: at most |v| / 16 or, for small ones beside a large M, M 2^-17: never more than M / 16. (Where
+//            M < 2^-120, for which there is no s: |v| / 16 or 2^-137.) The sign of zeros is kept.
 
 /// Elements that are encoded as one: parts of a message that begin at multiples of it are the same bytes as the whole.
 constexpr std::uint64_t wire_granule(WireFormat format) { return format == WireFormat::kFloat8 ? 32 : 1; }
