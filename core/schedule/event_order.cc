@@ -46,7 +46,7 @@ class EventGraph {
     }
     for (std::size_t i = 0; i < ordered.size(); ++i) {
       for (std::uint32_t e = begin_[ordered[i]]; e < begin_[ordered[i] + 1]; ++e) {
-        if (--waits[edges_[e].second] == 0) ordered.push_back(edges_[e].second);
+        if (--waits[later_[e]] == 0) ordered.push_back(later_[e]);
       }
     }
     return ordered;
@@ -112,15 +112,17 @@ class EventGraph {
   }
 
   void index_edges() {
-    std::sort(edges_.begin(), edges_.end());
     begin_.assign(events_ + 1, 0);
     for (const auto& [earlier, later] : edges_) ++begin_[earlier + 1];
     for (std::uint32_t event = 0; event < events_; ++event) begin_[event + 1] += begin_[event];
+    later_.resize(edges_.size());
+    std::vector<std::uint32_t> next(begin_.begin(), begin_.end() - 1);
+    for (const auto& [earlier, later] : edges_) later_[next[earlier]++] = later;
   }
 
   std::vector<std::uint32_t> first_step_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;
-  std::vector<std::uint32_t> begin_;
+  std::vector<std::uint32_t> begin_, later_;  ///< CSR: of each event, those that wait for it
   std::uint32_t events_ = 0;
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/schedule/program.h"
 #include "core/schedule/schedule.h"
 
 namespace foldcast::schedule {
@@ -15,6 +14,7 @@ struct Edited {
   std::vector<Step> steps;
   std::set<std::pair<std::uint32_t, std::uint32_t>> edges;  ///< (earlier, later)
   std::uint32_t scratch_units = 0;
+  MemoryRules memory;
 
   explicit Edited(const Schedule& schedule);
   Schedule schedule() const;
@@ -24,9 +24,5 @@ struct Edited {
   /// Sends and receives numbered anew in program order.
   void renumber();
 };
-
-/// `nodes` nodes of `local` ranks: reduce_scatter in the node, `algorithm` between the nodes for each shard,
-/// all_gather.
-Program build_staged(const Algorithm& algorithm, std::uint32_t nodes, std::uint32_t local);
 
 }  // namespace foldcast::schedule

@@ -1,15 +1,26 @@
 #include "tests/core/schedule/interpreter.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <tuple>
 
+#include "tests/core/schedule/reference.h"
+
 namespace foldcast::schedule {
-namespace {
 
 Element combine(const Element& a, const Element& b) {
-  return {a.sum + b.sum, a.fold * 0x9e3779b97f4a7c15u + (b.fold ^ (b.fold >> 29)) * 0xbf58476d1ce4e5b9u + 1};
+  return {a.sum + b.sum, a.fold * 0x9e3779b97f4a7c15u + (b.fold ^ (b.fold >> 29)) * 0xbf58476d1ce4e5b9u + 1,
+          a.mul * b.mul, a.add * b.mul + b.add};
 }
+
+Element rounded(const Element& element) {
+  Element result = element;
+  result.fold &= ~std::uint64_t{0xfff};
+  return result;
+}
+
+namespace {
 
 enum class Phase : std::uint8_t { kWaiting, kStarted, kTaken, kEnded };
 
@@ -20,8 +31,10 @@ struct StepState {
 };
 
 struct RankState {
-  std::vector<Element> input, output, scratch;
+  Memories memories;
+  std::vector<Element> scratch;
   std::vector<StepState> steps;
+  std::vector<std::int64_t> other;  ///< of sends and receives: the other side's step, or -1
   std::map<std::pair<std::uint32_t, std::uint8_t>, std::vector<std::uint32_t>> lanes;  ///< group steps in program order
 };
 
@@ -33,10 +46,15 @@ class Run {
       RankState rank;
       auto fill = [&](std::vector<Element>& memory, std::uint64_t size) {
         memory.resize(size);
-        for (Element& element : memory) element = {random(), random()};
+        for (Element& element : memory) element = {random(), random(), random() | 1, random()};
       };
-      fill(rank.input, options.count);
-      fill(rank.output, options.in_place ? 0 : options.count);
+      Memories& memories = rank.memories;
+      memories.in_place = options.in_place && !schedule.memory.apart;
+      memories.rounds = schedule.memory.rounds;
+      fill(memories.input, options.count);
+      fill(memories.output, memories.in_place ? 0 : options.count);
+      memories.input_before = memories.input;
+      memories.output_before = memories.output;
       fill(rank.scratch, options.count * schedule.scratch_units);
       for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {
         StepState state;
@@ -45,12 +63,10 @@ class Run {
         const Step& step = schedule.steps[i];
         if (step.kind == StepKind::kGroup) rank.lanes[{step.group, step.lane}].push_back(i);
       }
+      rank.other.assign(schedule.steps.size(), -1);
       ranks_.push_back(std::move(rank));
     }
-    expected_.resize(options.count);
-    for (const RankState& rank : ranks_) {
-      for (std::uint64_t i = 0; i < options.count; ++i) expected_[i] += rank.input[i].sum;
-    }
+    match_messages();
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       for (std::uint32_t step = 0; step < ranks_[rank].steps.size(); ++step) active_.push_back({rank, step});
     }
@@ -74,7 +90,9 @@ class Run {
         return "stuck with " + std::to_string(active_.size()) + " steps left";
       }
     }
-    return compare();
+    std::vector<Memories> memories;
+    for (RankState& rank : ranks_) memories.push_back(std::move(rank.memories));
+    return compare(memories, options_);
   }
 
  private:
@@ -84,7 +102,9 @@ class Run {
     const ElementRange range = elements_of(chunk, options_.count);
     RankState& state = ranks_[rank];
     if (chunk.space == Space::kScratch) return state.scratch.data() + range.first;
-    return (chunk.space == Space::kInput || options_.in_place ? state.input : state.output).data() + range.first;
+    Memories& memories = state.memories;
+    const bool is_input = chunk.space == Space::kInput || memories.in_place;
+    return (is_input ? memories.input : memories.output).data() + range.first;
   }
   std::uint64_t size_of(const Chunk& chunk) const { return elements_of(chunk, options_.count).size(); }
 
@@ -132,17 +152,27 @@ class Run {
     return true;
   }
 
-  /// The other side's step number of a message, or none.
-  std::int64_t other_side(std::uint32_t rank, const Step& step) const {
-    const StepKind kind = step.kind == StepKind::kSend ? StepKind::kRecv : StepKind::kSend;
-    const auto& steps = program_.ranks[static_cast<std::size_t>(step.peer)].steps;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      if (steps[i].kind == kind && steps[i].peer == static_cast<std::int32_t>(rank) &&
-          steps[i].channel == step.channel && steps[i].ordinal == step.ordinal) {
-        return static_cast<std::int64_t>(i);
+  void match_messages() {
+    using Key = std::tuple<std::uint32_t, std::int32_t, std::uint32_t, std::uint32_t>;  // sender, receiver
+    std::map<Key, std::pair<std::uint32_t, std::uint32_t>> receives;
+    const auto each = [&](StepKind kind, const auto& visit) {
+      for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+        for (std::uint32_t i = 0; i < ranks_[rank].steps.size(); ++i) {
+          if (step_at(rank, i).kind == kind) visit(rank, i, step_at(rank, i));
+        }
       }
-    }
-    return -1;
+    };
+    each(StepKind::kRecv, [&](std::uint32_t rank, std::uint32_t i, const Step& step) {
+      receives[{static_cast<std::uint32_t>(step.peer), static_cast<std::int32_t>(rank), step.channel, step.ordinal}] = {
+          rank, i};
+    });
+    each(StepKind::kSend, [&](std::uint32_t rank, std::uint32_t i, const Step& step) {
+      const auto found = receives.find({rank, step.peer, step.channel, step.ordinal});
+      if (found == receives.end()) return;
+      const auto [receiver, j] = found->second;
+      ranks_[rank].other[i] = j;
+      ranks_[receiver].other[j] = i;
+    });
   }
 
   bool take(std::uint32_t rank, std::uint32_t index) {
@@ -152,6 +182,11 @@ class Run {
       case StepKind::kRecv:
         return true;
       case StepKind::kSend:
+        state.taken = load(rank, step.a);
+        if (!ranks_[rank].memories.rounds) return true;
+        for (Element& element : state.taken) element = rounded(element);
+        if (step.a.space != Space::kInput) store(rank, step.a, state.taken);
+        return true;
       case StepKind::kCopy:
         state.taken = load(rank, step.a);
         return true;
@@ -175,12 +210,12 @@ class Run {
     switch (step.kind) {
       case StepKind::kSend: {
         if (buffered_) return true;
-        const std::int64_t other = other_side(rank, step);
+        const std::int64_t other = ranks_[rank].other[index];
         return other >= 0 && ranks_[static_cast<std::size_t>(step.peer)].steps[static_cast<std::size_t>(other)].phase !=
                                  Phase::kWaiting;
       }
       case StepKind::kRecv: {
-        const std::int64_t other = other_side(rank, step);
+        const std::int64_t other = ranks_[rank].other[index];
         if (other < 0) return false;
         const StepState& sender = ranks_[static_cast<std::size_t>(step.peer)].steps[static_cast<std::size_t>(other)];
         if (sender.phase < Phase::kTaken) return false;
@@ -210,45 +245,56 @@ class Run {
       given.push_back(&member.steps[theirs[call]].taken);
       if (members[m] == static_cast<std::int32_t>(rank)) self = m;
     }
-    if (step.verb == Verb::kBarrier) return true;
-    if (step.verb == Verb::kBroadcast) {
-      store(rank, step.target, *given[static_cast<std::size_t>(step.peer)]);
-      return true;
-    }
-    const std::uint64_t size = size_of(step.target);
-    Element* output = at(rank, step.target);
-    if (step.verb == Verb::kAllGather) {
-      for (std::uint64_t owner = 0; owner < step.owners; ++owner) {
-        for (std::uint64_t i = cut(size, owner, step.owners); i < cut(size, owner + 1, step.owners); ++i) {
-          output[i] = (*given[owner])[i];
-        }
-      }
-      return true;
-    }
-    const bool sharded = step.verb == Verb::kReduceScatter;
-    if (sharded && self >= step.owners) return true;
-    const std::uint64_t first = sharded ? cut(size, self, step.owners) : 0;
-    const std::uint64_t last = sharded ? cut(size, self + 1, step.owners) : size;
-    for (std::uint64_t i = first; i < last; ++i) {
-      Element sum = (*given[0])[i];
-      for (std::size_t m = 1; m < given.size(); ++m) sum = combine(sum, (*given[m])[i]);
-      output[i] = sum;
-    }
+    if (step.verb != Verb::kBarrier) deliver(rank, step, self, given);
     return true;
   }
 
-  std::string compare() const {
-    auto result = [&](std::size_t rank) -> const std::vector<Element>& {
-      return options_.in_place ? ranks_[rank].input : ranks_[rank].output;
+  /// What a call of a group gives its member `self`, when all have given theirs.
+  void deliver(std::uint32_t rank, const Step& step, std::size_t self,
+               const std::vector<const std::vector<Element>*>& given) {
+    const std::uint64_t size = size_of(step.target);
+    Element* output = at(rank, step.target);
+    const auto begin = [&](std::uint64_t shard) { return cut(size, shard, std::max<std::uint64_t>(1, step.owners)); };
+    const auto root = static_cast<std::size_t>(std::max(step.peer, 0));
+    /// Elements [first, last) of the target, as `make` gives them.
+    const auto fill = [&](std::uint64_t first, std::uint64_t last, const auto& make) {
+      for (std::uint64_t i = first; i < last; ++i) output[i] = make(i);
     };
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      for (std::uint64_t i = 0; i < options_.count; ++i) {
-        const std::string where = "rank " + std::to_string(rank) + ", element " + std::to_string(i);
-        if (result(rank)[i].sum != expected_[i]) return where + ": wrong sum";
-        if (result(rank)[i].fold != result(0)[i].fold) return where + ": other bits than on rank 0";
-      }
+    const auto sum = [&](std::uint64_t i) {
+      Element total = (*given[0])[i];
+      for (std::size_t m = 1; m < given.size(); ++m) total = combine(total, (*given[m])[i]);
+      return total;
+    };
+    switch (step.verb) {
+      case Verb::kAllReduce:
+        return fill(0, size, sum);
+      case Verb::kReduce:
+        return self == root ? fill(0, size, sum) : void();
+      case Verb::kReduceScatter:
+        return self < step.owners ? fill(begin(self), begin(self + 1), sum) : void();
+      case Verb::kBroadcast:
+        return fill(0, size, [&](std::uint64_t i) { return (*given[root])[i]; });
+      case Verb::kScatter:
+        return fill(begin(self), begin(self + 1), [&](std::uint64_t i) { return (*given[root])[i]; });
+      case Verb::kGather:
+        if (self != root) return;
+        [[fallthrough]];
+      case Verb::kAllGather:
+        for (std::uint64_t owner = 0; owner < step.owners; ++owner) {
+          fill(begin(owner), begin(owner + 1), [&](std::uint64_t i) { return (*given[owner])[i]; });
+        }
+        return;
+      case Verb::kAllToAll:
+        for (std::uint64_t from = 0; from < step.owners; ++from) {
+          fill(begin(from), begin(from + 1),
+               [&](std::uint64_t i) { return (*given[from])[begin(self) + i - begin(from)]; });
+        }
+        return;
+      case Verb::kBarrier:
+      case Verb::kSend:
+      case Verb::kRecv:
+        return;
     }
-    return {};
   }
 
   const Program& program_;
@@ -257,7 +303,6 @@ class Run {
   bool buffered_;
   int idle_ = 0;
   std::vector<RankState> ranks_;
-  std::vector<std::uint64_t> expected_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> active_;
 };
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/schedule/program.h"
-#include "tests/core/schedule/editing.h"
+#include "tests/core/schedule/staging.h"
 
 namespace foldcast::schedule {
 namespace {
