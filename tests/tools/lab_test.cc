@@ -70,6 +70,69 @@ TEST_F(Lab, RanksRunOnTheirNodes) {
   EXPECT_EQ(lab("run", "-n 3 -- sh -c 'echo $FOLDCAST_SIZE'").out, "3\n");
 }
 
+TEST_F(Lab, NodesMayHaveDifferentNumbersOfRanks) {
+  ASSERT_EQ(up("--nodes 3 --racks 1 --ranks-per-node 3,2,1").code, 0);
+  auto result = lab("run", "-- sh -c 'echo $FOLDCAST_RANK/$FOLDCAST_SIZE $FOLDCAST_LOCAL_RANK $(uname -n)'");
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::string logs = state_directory() + "/jobs/1";
+  const char* expected[] = {"0/6 0 node0\n", "1/6 1 node0\n", "2/6 2 node0\n",
+                            "3/6 0 node1\n", "4/6 1 node1\n", "5/6 0 node2\n"};
+  for (int rank = 0; rank < 6; ++rank) {
+    EXPECT_EQ(contents(logs + "/rank" + std::to_string(rank) + ".out"), expected[rank]);
+  }
+  EXPECT_NE(lab("status").out.find("3,2,1 ranks per node"), std::string::npos);
+  auto refused = shell("$FOLDCAST lab up --name " + second_ + " --nodes 2 --ranks-per-node 3,2,1");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("3 numbers for 2 nodes"), std::string::npos) << refused.err;
+}
+
+TEST_F(Lab, RailsAreNetworksOfTheirOwn) {
+  if (shell("command -v python3").code != 0) GTEST_SKIP() << "python3 is not installed";
+  auto brought = up("--nodes 3 --racks 2 --rails 2 --rail-rates 200mbit,100mbit");
+  ASSERT_EQ(brought.code, 0) << brought.err;
+  EXPECT_NE(brought.out.find("200mbit + 100mbit a node"), std::string::npos) << brought.out;
+  std::string status = lab("status").out;
+  EXPECT_NE(status.find("2 rails"), std::string::npos) << status;
+  EXPECT_NE(status.find("  rail1   10.78.0.3      rack1 at 100mbit"), std::string::npos) << status;
+  // Node 0 sends a full frame to each of the last node's addresses, through both racks and the spine; that answers with
+  // where it heard it.
+  const char* script = R"(
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.settimeout(10)
+if sys.argv[1] == "answer":
+    sock.bind(("", 4000))
+    open("ready", "w").close()
+    for _ in range(2):
+        text, peer = sock.recvfrom(65536)
+        sock.sendto(peer[0].encode(), peer)
+else:
+    sock.setsockopt(socket.IPPROTO_IP, 10, 2)  # IP_MTU_DISCOVER: never fragment
+    for rail in ("10.77.0.3", "10.78.0.3"):
+        sock.sendto(b"x" * 8972, (rail, 4000))
+        print(sock.recvfrom(100)[0].decode(), flush=True)
+)";
+  TemporaryDirectory directory;
+  std::string in = "$FOLDCAST lab exec --name " + name_;
+  auto result =
+      shell("cat > " + directory.path() + "/talk.py <<'END'" + script + "END\ncd " + directory.path() + "\n" + in +
+                " node2 -- timeout 20 python3 talk.py answer &\nwhile [ ! -e ready ]; do sleep 0.05; done\n" + in +
+                " node0 -- timeout 20 python3 talk.py ask; wait",
+            40);
+  EXPECT_EQ(result.out, "10.77.0.1\n10.78.0.1\n") << result.err;
+  auto sent = shell("for d in rail0 rail1; do " + in + " node0 -- cat /sys/class/net/$d/statistics/tx_packets; done");
+  EXPECT_EQ(sent.out, "1\n1\n") << "each went by its own rail";
+}
+
+TEST_F(Lab, RanksAreBoundToCores) {
+  ASSERT_EQ(up("--nodes 2 --racks 1 --rate unshaped").code, 0);
+  auto result = lab("run", "--bind-to core -- sh -c 'grep Cpus_allowed_list /proc/self/status | cut -f 2'");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.find_first_not_of("0123456789\n"), std::string::npos) << result.out;
+  EXPECT_EQ(lines_in(result.out), 1);
+  EXPECT_NE(lab("status").out.find("rack0 at unshaped"), std::string::npos);
+}
+
 TEST_F(Lab, EveryoneReachesEveryoneInFullFrames) {
   if (shell("command -v python3").code != 0) GTEST_SKIP() << "python3 is not installed";
   ASSERT_EQ(up("--nodes 3 --racks 2 --mtu 9000").code, 0);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <random>
+#include <thread>
 
 #include "tests/tools/command.h"
 
@@ -35,6 +36,24 @@ TEST(Run, EveryRankGetsItsPlaceInTheJob) {
       EXPECT_NE(result.out.find(line), std::string::npos) << line << "not in\n" << result.out;
     }
   }
+}
+
+TEST(Run, BindsRanksToCoresInTurns) {
+  auto result =
+      shell("$FOLDCAST run -n 3 --bind-to core -- sh -c 'grep Cpus_allowed_list /proc/self/status | cut -f 2'");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(lines_in(result.out), 3);
+  EXPECT_EQ(result.out.find_first_not_of("[]0123456789 \n"), std::string::npos)
+      << "one processor a rank: " << result.out;
+  if (std::thread::hardware_concurrency() > 1) {
+    auto first = result.out.find("[0] ");
+    auto second = result.out.find("[1] ");
+    EXPECT_NE(result.out.substr(first + 4, result.out.find('\n', first) - first - 4),
+              result.out.substr(second + 4, result.out.find('\n', second) - second - 4));
+  }
+  auto refused = shell("$FOLDCAST run --bind-to socket -- true");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--bind-to 'socket' is unknown; it is core or none"), std::string::npos) << refused.err;
 }
 
 TEST(Run, StreamsStayApartAndLinesWhole) {

@@ -70,6 +70,40 @@ TEST(LabSpec, EveryShapeIsATreeWithDistinctAddresses) {
   }
 }
 
+TEST(LabSpec, RailsAreSubnetsOfTheirOwn) {
+  LabSpec spec;
+  spec.rails = 3;
+  spec.rail_rates = parse_rail_rates("200mbit,1gbit,unshaped").value();
+  ASSERT_TRUE(spec.validate().ok());
+  auto layout = LabLayout::of(spec);
+  EXPECT_EQ(layout.nodes[2].address_on(0), layout.nodes[2].address);
+  EXPECT_EQ(layout.nodes[2].mac_on(0), layout.nodes[2].mac);
+  EXPECT_EQ(layout.nodes[2].address_on(2), "10.79.0.3");
+  EXPECT_EQ(layout.nodes[2].mac_on(2), "02:fc:02:00:00:03");
+  EXPECT_EQ(layout.switches.back().address_on(1), "10.78.255.254");
+  EXPECT_EQ(layout.nodes[2].port_on(0), "node2");
+  EXPECT_EQ(layout.nodes[2].port_on(1), "node2-r1");
+  EXPECT_EQ(spec.node_device(1), "rail1");
+  EXPECT_EQ(spec.rate_on(1), 1'000'000'000u);
+  EXPECT_EQ(spec.uplink_rate(1), 1'000'000'000u);
+  EXPECT_EQ(rate_text(spec.rate_on(2)), "unshaped");
+  spec.uplink = 100'000'000;
+  EXPECT_EQ(spec.uplink_rate(1), 100'000'000u);
+  EXPECT_EQ(LabSpec().node_device(0), "eth0");
+}
+
+TEST(LabSpec, NodesMayHaveDifferentNumbersOfRanks) {
+  LabSpec spec;
+  spec.nodes = 3;
+  spec.ranks_per_node = parse_ranks_per_node("3,2,1").value();
+  ASSERT_TRUE(spec.validate().ok());
+  EXPECT_EQ(spec.ranks(), 6);
+  EXPECT_EQ(spec.ranks_on(1), 2);
+  spec.ranks_per_node = parse_ranks_per_node("4").value();
+  EXPECT_EQ(spec.ranks(), 12);
+  for (const char* bad : {"", "3,", ",3", "two", "3;2", "1.5"}) EXPECT_FALSE(parse_ranks_per_node(bad).ok()) << bad;
+}
+
 TEST(LabSpec, OneRackHasNoSpine) {
   LabSpec spec;
   spec.nodes = 1;
@@ -92,7 +126,13 @@ TEST(LabSpec, WhatCannotBeIsRefusedByName) {
   EXPECT_NE(refusal([](LabSpec& s) { s.nodes = 251; }).find("--nodes"), std::string::npos);
   EXPECT_NE(refusal([](LabSpec& s) { s.racks = 9; }).find("--racks is 9"), std::string::npos);
   EXPECT_NE(refusal([](LabSpec& s) { s.mtu = 100; }).find("--mtu"), std::string::npos);
-  EXPECT_NE(refusal([](LabSpec& s) { s.ranks_per_node = -1; }).find("--ranks-per-node"), std::string::npos);
+  EXPECT_NE(refusal([](LabSpec& s) { s.ranks_per_node = {-1}; }).find("--ranks-per-node"), std::string::npos);
+  EXPECT_NE(refusal([](LabSpec& s) { s.ranks_per_node = {3, 2, 1}; }).find("3 numbers for 8 nodes"), std::string::npos);
+  EXPECT_NE(refusal([](LabSpec& s) { s.rails = 9; }).find("--rails is 9"), std::string::npos);
+  EXPECT_NE(refusal([](LabSpec& s) {
+              s.rail_rates = {200'000'000, 200'000'000};
+            }).find("2 rates for 1 rails"),
+            std::string::npos);
   EXPECT_NE(refusal([](LabSpec& s) { s.uplink = 1; }).find("--uplink"), std::string::npos);
   for (const char* name : {"", "..", "a/b", "-x", "A", "a b"}) {
     EXPECT_NE(refusal([&](LabSpec& s) { s.name = name; }).find("cannot name a lab"), std::string::npos) << name;

@@ -14,10 +14,13 @@ struct LabOptions {
   LabSpec spec;
   std::string rate = "200mbit";
   std::string uplink;
+  std::string rail_rates;
+  std::string ranks_per_node = "1";
   std::string aggregators = "rack+spine";
   std::string name = LabSpec().name;
   bool all = false;
   int ranks = 0;
+  std::string bind_to = "none";
   double seconds = 0;
 };
 
@@ -32,8 +35,13 @@ Result<LabSpec> spec_from(const LabOptions& options) {
   spec.name = options.name;
   FOLDCAST_ASSIGN(spec.rate, parse_rate(options.rate));
   if (!options.uplink.empty()) {
-    FOLDCAST_ASSIGN(spec.uplink, parse_rate(options.uplink));
+    FOLDCAST_ASSIGN(std::uint64_t uplink, parse_rate(options.uplink));
+    spec.uplink = uplink;
   }
+  if (!options.rail_rates.empty()) {
+    FOLDCAST_ASSIGN(spec.rail_rates, parse_rail_rates(options.rail_rates));
+  }
+  FOLDCAST_ASSIGN(spec.ranks_per_node, parse_ranks_per_node(options.ranks_per_node));
   FOLDCAST_ASSIGN(spec.aggregators, parse_placement(options.aggregators));
   return spec;
 }
@@ -42,8 +50,14 @@ void up(const LabOptions& options) {
   auto spec = spec_from(options);
   if (!spec.ok()) fail("foldcast lab up", spec.status());
   if (Status status = bring_lab_up(*spec); !status.ok()) fail("foldcast lab up", status);
+  std::vector<std::string> rates;
+  std::vector<std::string> uplinks;
+  for (int rail = 0; rail < spec->rails; ++rail) {
+    rates.push_back(rate_text(spec->rate_on(rail)));
+    uplinks.push_back(rate_text(spec->uplink_rate(rail)));
+  }
   fmt::print("lab {} is up: {} nodes in {} rack{}, {} a node, {} an uplink\n", spec->name, spec->nodes, spec->racks,
-             spec->racks == 1 ? "" : "s", rate_text(spec->rate), rate_text(spec->uplink_rate()));
+             spec->racks == 1 ? "" : "s", fmt::join(rates, " + "), fmt::join(uplinks, " + "));
 }
 
 void add_up(CLI::App& lab, const Options& options) {
@@ -51,10 +65,15 @@ void add_up(CLI::App& lab, const Options& options) {
   LabSpec& spec = options->spec;
   command->add_option("--nodes", spec.nodes, "Nodes")->capture_default_str();
   command->add_option("--racks", spec.racks, "Racks; the nodes are spread evenly in blocks")->capture_default_str();
-  command->add_option("--rate", options->rate, "Of a node's link, each way")->capture_default_str();
+  command->add_option("--rate", options->rate, "Of a node's link, each way, or unshaped")->capture_default_str();
+  command->add_option("--rails", spec.rails, "Links of every node, each into a network of its own")
+      ->capture_default_str();
+  command->add_option("--rail-rates", options->rail_rates, "Of each rail, separated by commas, in place of --rate");
   command->add_option("--uplink", options->uplink, "Of a rack's link to the spine; as --rate if not given");
   command->add_option("--mtu", spec.mtu, "Of every link, in bytes")->capture_default_str();
-  command->add_option("--ranks-per-node", spec.ranks_per_node, "For 'lab run'")->capture_default_str();
+  command
+      ->add_option("--ranks-per-node", options->ranks_per_node, "For 'lab run': of all nodes, or of each, as in 3,2,1")
+      ->capture_default_str();
   command->add_option("--aggregators", options->aggregators, "Switches that run foldcastd: rack+spine, rack or none")
       ->capture_default_str();
   add_name(command, options);
@@ -68,10 +87,15 @@ void add_lab_run(CLI::App& lab, const Options& options) {
   command->add_option("-t", options->seconds, "End all after so many seconds, with exit code 124")
       ->check(positive_seconds());
   command->add_option("-n", options->ranks, "Only the first so many ranks")->check(CLI::PositiveNumber);
+  command->add_option("--bind-to", options->bind_to, "core: each rank to a core of its own; none")
+      ->capture_default_str();
   add_name(command, options);
   command->prefix_command();
   command->callback([command, options] {
     LabRun run;
+    auto binding = parse_binding(options->bind_to);
+    if (!binding.ok()) fail("foldcast lab run", binding.status());
+    run.binding = *binding;
     run.lab = options->name;
     run.command = trailing_command(*command, "foldcast lab run");
     run.ranks = options->ranks;

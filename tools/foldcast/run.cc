@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 #include "tools/foldcast/commands.h"
+#include "tools/lab/binding.h"
 #include "tools/lab/job.h"
 #include "tools/system/program.h"
 
@@ -15,6 +16,7 @@ constexpr int kMaxRanks = 1024;
 struct RunOptions {
   std::string ranks = "1";
   double seconds = 0;
+  std::string bind_to = "none";
 };
 
 /// "4" or "2,3,4,7".
@@ -34,7 +36,12 @@ Result<std::vector<int>> parse_rank_counts(const std::string& text) {
   return counts;
 }
 
-Result<int> run_ranks(int size, const std::vector<std::string>& command, double seconds) {
+struct Limits {
+  double seconds = 0;  ///< 0: none
+  Binding binding = Binding::kNone;
+};
+
+Result<int> run_ranks(int size, const std::vector<std::string>& command, const Limits& limits) {
   FOLDCAST_ASSIGN(std::uint16_t port, free_port());
   std::vector<JobProcess> processes;
   for (int rank = 0; rank < size; ++rank) {
@@ -51,11 +58,13 @@ Result<int> run_ranks(int size, const std::vector<std::string>& command, double 
     process.output = size == 1 ? JobProcess::Output::kInherit : JobProcess::Output::kForward;
     process.prefix = size == 1 ? "" : fmt::format("[{}] ", rank);
     process.keeps_input = rank == 0;
+    process.cpu = processor_of(limits.binding, rank);
     processes.push_back(std::move(process));
   }
   JobOptions options;
-  if (seconds > 0) {
-    options.time_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+  if (limits.seconds > 0) {
+    options.time_limit =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(limits.seconds));
   }
   FOLDCAST_ASSIGN(JobOutcome outcome, run_job(processes, options));
   return outcome.exit_code;
@@ -65,9 +74,11 @@ void run(const CLI::App& subcommand, const RunOptions& options) {
   auto command = trailing_command(subcommand, kProgram);
   auto counts = parse_rank_counts(options.ranks);
   if (!counts.ok()) fail(kProgram, counts.status());
+  auto binding = parse_binding(options.bind_to);
+  if (!binding.ok()) fail(kProgram, binding.status());
   for (int count : *counts) {
     if (counts->size() > 1) fmt::print(stderr, "{}: {} rank{}\n", kProgram, count, count == 1 ? "" : "s");
-    auto code = run_ranks(count, command, options.seconds);
+    auto code = run_ranks(count, command, {options.seconds, *binding});
     if (!code.ok()) fail(kProgram, code.status());
     if (*code != 0) finish(*code);
   }
@@ -85,6 +96,8 @@ void add_run(CLI::App& app) {
       ->capture_default_str();
   run_command->add_option("-t", options->seconds, "End all after so many seconds, with exit code 124")
       ->check(positive_seconds());
+  run_command->add_option("--bind-to", options->bind_to, "core: each rank to a core of its own; none")
+      ->capture_default_str();
   run_command->prefix_command();
   run_command->callback([run_command, options] { run(*run_command, *options); });
 }

@@ -122,6 +122,7 @@ Status Job::start_process(std::size_t index) {
   }
   FOLDCAST_ASSIGN(request.output, route_stream(process, false, output));
   FOLDCAST_ASSIGN(request.error, route_stream(process, true, error));
+  request.cpu = process.cpu;
   if (process.keeps_input && !::isatty(STDIN_FILENO)) request.input = STDIN_FILENO;
   FOLDCAST_ASSIGN(pid_t pid, spawn(request));
   guardian_.add(pid);

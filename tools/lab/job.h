@@ -24,6 +24,7 @@ struct JobProcess {
   std::string prefix;   ///< of forwarded lines; empty: bytes pass through as they come
   std::string log_out;  ///< file for stdout; empty: none
   std::string log_err;
+  int cpu = -1;              ///< the only one it may run on; -1: any that we may
   bool keeps_input = false;  ///< gets our standard input (unless that is a terminal, whose foreground job we are)
 };
 

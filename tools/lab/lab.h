@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "tools/lab/binding.h"
 #include "tools/lab/spec.h"
 #include "tools/lab/state.h"
 
@@ -31,6 +32,7 @@ struct LabRun {
   std::vector<std::string> command;
   std::optional<std::chrono::nanoseconds> time_limit;
   int ranks = 0;  ///< only the first so many; 0: all
+  Binding binding = Binding::kNone;
 };
 /// Runs the command as every rank, blockwise over the nodes: the exit code of the job.
 Result<int> run_in_lab(const LabRun& run);

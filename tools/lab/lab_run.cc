@@ -24,15 +24,15 @@ class JobPlan {
 
   Status prepare() {
     auto layout = lab_.state.layout();
-    auto ranks_per_node = static_cast<std::size_t>(lab_.state.spec.ranks_per_node);
-    auto ranks = static_cast<std::size_t>(job_.ranks);
-    spaces_.resize((ranks + ranks_per_node - 1) / ranks_per_node);
-    for (std::size_t node = 0; node < spaces_.size(); ++node) {
-      FOLDCAST_ASSIGN(spaces_[node], lab_.state.enter(layout.nodes[node].name));
-    }
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      std::size_t node = rank / ranks_per_node;
-      add_rank(rank, rank % ranks_per_node, layout.nodes[node].name, spaces_[node]);
+    spaces_.reserve(layout.nodes.size());  // ranks borrow them
+    int rank = 0;
+    for (int node = 0; rank < job_.ranks; ++node) {
+      const std::string& name = layout.nodes[static_cast<std::size_t>(node)].name;
+      FOLDCAST_ASSIGN(Namespaces spaces, lab_.state.enter(name));
+      spaces_.push_back(std::move(spaces));
+      for (int local = 0; local < lab_.state.spec.ranks_on(node) && rank < job_.ranks; ++local) {
+        add_rank(rank++, local, name, spaces_.back());
+      }
     }
     return ok_status();
   }
@@ -40,7 +40,7 @@ class JobPlan {
   const std::vector<JobProcess>& processes() const { return processes_; }
 
  private:
-  void add_rank(std::size_t rank, std::size_t local_rank, const std::string& node, const Namespaces& spaces) {
+  void add_rank(int rank, int local_rank, const std::string& node, const Namespaces& spaces) {
     JobProcess process;
     process.name = fmt::format("rank {} on {}", rank, node);
     process.command = run_.command;
@@ -49,6 +49,7 @@ class JobPlan {
     process.log_out = fmt::format("{}/rank{}.out", job_.directory, rank);
     process.log_err = fmt::format("{}/rank{}.err", job_.directory, rank);
     process.keeps_input = rank == 0;
+    process.cpu = processor_of(run_.binding, rank);
     std::string store = fmt::format("FOLDCAST_STORE={}:{}", lab_.state.layout().nodes.front().address,
                                     kFirstStorePort + job_.number % kStorePorts);
     std::vector<std::string> changes = {fmt::format("FOLDCAST_RANK={}", rank),
@@ -97,7 +98,7 @@ void report_failure(const LabJob& job, const JobOutcome& outcome) {
 
 Result<int> run_in_lab(const LabRun& run) {
   FOLDCAST_ASSIGN(LoadedLab lab, load_running_lab(run.lab));
-  int all = lab.state.spec.nodes * lab.state.spec.ranks_per_node;
+  int all = lab.state.spec.ranks();
   if (run.ranks < 0 || run.ranks > all) {
     return invalid_argument(fmt::format("-n is {}; lab '{}' has 1 to {} ranks", run.ranks, run.lab, all));
   }

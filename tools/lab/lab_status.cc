@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "tools/lab/lab.h"
 #include "tools/system/file.h"
 #include "tools/system/net_dev.h"
@@ -45,16 +46,26 @@ std::string health_of(const LoadedLab& lab, const LabHost& host) {
                      listening ? "listening" : "NOT listening", aggregator->second.pid);
 }
 
-std::string host_line(const LoadedLab& lab, const LabHost& host, std::string_view device, std::uint64_t rate) {
-  auto layout = lab.state.layout();
+/// Of one host on one rail; only the first has the host's name, the others have the interface's.
+std::string host_line(const LoadedLab& lab, const LabHost& host, int rail) {
+  const LabSpec& spec = lab.state.spec;
+  bool is_node = host.name.starts_with("node");
+  std::string device = is_node ? spec.node_device(rail) : uplink_device(rail);
   std::string link = "-";
   InterfaceBytes counters;
   if (host.uplink >= 0) {
-    link = fmt::format("{} at {}", layout.switches[static_cast<std::size_t>(host.uplink)].name, rate_text(rate));
+    link = fmt::format("{} at {}", lab.state.layout().switches[static_cast<std::size_t>(host.uplink)].name,
+                       rate_text(is_node ? spec.rate_on(rail) : spec.uplink_rate(rail)));
     counters = counters_of(lab.state.holders.at(host.name).pid, device);
+  } else if (rail > 0) {
+    device = fmt::format("br{}", rail);
   }
-  return fmt::format("{:<10}{:<15}{:<22}{:>15}{:>15}", host.name, host.address, link, counters.tx, counters.rx);
+  return fmt::format("{:<10}{:<15}{:<22}{:>15}{:>15}", rail == 0 ? host.name : "  " + device, host.address_on(rail),
+                     link, counters.tx, counters.rx);
 }
+
+/// "2", or "3,2,1".
+std::string ranks_text(const LabSpec& spec) { return fmt::format("{}", fmt::join(spec.ranks_per_node, ",")); }
 
 }  // namespace
 
@@ -63,13 +74,17 @@ Result<std::string> describe_lab(const std::string& name) {
   const LabSpec& spec = lab.state.spec;
   auto layout = lab.state.layout();
   std::string text =
-      fmt::format("lab {}: {} nodes in {} rack{}, {} rank{} per node, MTU {}, supervisor pid {}{}\n", name, spec.nodes,
-                  spec.racks, spec.racks == 1 ? "" : "s", spec.ranks_per_node, spec.ranks_per_node == 1 ? "" : "s",
+      fmt::format("lab {}: {} nodes in {} rack{}, {} rank{} per node, {}MTU {}, supervisor pid {}{}\n", name,
+                  spec.nodes, spec.racks, spec.racks == 1 ? "" : "s", ranks_text(spec),
+                  ranks_text(spec) == "1" ? "" : "s", spec.rails == 1 ? "" : fmt::format("{} rails, ", spec.rails),
                   spec.mtu, lab.state.supervisor.pid, lab.state.user_namespace ? ", in a user namespace" : "");
   text += fmt::format("{:<10}{:<15}{:<22}{:>15}{:>15}\n", "host", "address", "link to", "bytes sent", "received");
-  for (const LabHost& node : layout.nodes) text += host_line(lab, node, "eth0", spec.rate) + "\n";
+  for (const LabHost& node : layout.nodes) {
+    for (int rail = 0; rail < spec.rails; ++rail) text += host_line(lab, node, rail) + "\n";
+  }
   for (const LabHost& host : layout.switches) {
-    text += host_line(lab, host, "up0", spec.uplink_rate()) + "  " + health_of(lab, host) + "\n";
+    text += host_line(lab, host, 0) + "  " + health_of(lab, host) + "\n";
+    for (int rail = 1; rail < spec.rails; ++rail) text += host_line(lab, host, rail) + "\n";
   }
   auto jobs = running_jobs(lab.directory);
   text += jobs.empty() ? "no jobs\n" : "";

@@ -19,6 +19,7 @@ struct Batch {
 /// rate). The queue holds 80 ms, so that several senders into one uplink are slowed by their congestion control and not
 /// by loss.
 std::string shaping(std::string_view device, std::uint64_t rate, int mtu) {
+  if (rate == kUnshaped) return "";
   std::uint64_t bytes_per_ms = rate / 8 / 1000;
   std::uint64_t burst = std::max<std::uint64_t>(bytes_per_ms * 2, static_cast<std::uint64_t>(mtu + 100) * 3);
   std::uint64_t queue = std::max<std::uint64_t>(bytes_per_ms * 80, burst * 8);
@@ -50,19 +51,22 @@ class Builder {
     return layout_.switches[static_cast<std::size_t>(host.uplink)];
   }
 
-  /// All pairs at once, each end made where it belongs. A link's lower end is eth0 at a node and up0 at a rack; its
-  /// upper end is named after the host below.
+  /// All pairs at once, each end made where it belongs. A link's lower end is the node's eth0 or rail, or a rack's
+  /// uplink; its upper end is named after the host below.
   Status create_links() {
     std::string lines;
-    auto add = [&](const LabHost& host, std::string_view device) {
+    auto add = [&](const LabHost& host, const std::string& device, int rail) {
+      bool is_node = host.name.starts_with("node");  // a switch has its address on its bridge
       lines += fmt::format("link add name {} netns {} mtu {} {}type veth peer name {} netns {} mtu {}\n", device,
                            holders_.at(host.name), spec_.mtu,
-                           device == "eth0" ? fmt::format("address {} ", host.mac) : std::string(), host.name,
+                           is_node ? fmt::format("address {} ", host.mac_on(rail)) : std::string(), host.port_on(rail),
                            holders_.at(uplink_of(host).name), spec_.mtu);
     };
-    for (const LabHost& node : layout_.nodes) add(node, "eth0");
-    for (const LabHost& rack : layout_.switches) {
-      if (rack.uplink >= 0) add(rack, "up0");
+    for (int rail = 0; rail < spec_.rails; ++rail) {
+      for (const LabHost& node : layout_.nodes) add(node, spec_.node_device(rail), rail);
+      for (const LabHost& rack : layout_.switches) {
+        if (rack.uplink >= 0) add(rack, uplink_device(rail), rail);
+      }
     }
     // From within the lab: without root we have no rights in the network that we were started in.
     FOLDCAST_ASSIGN(Namespaces root, Namespaces::open(holders_.at(layout_.switches.back().name), kNetworkOnly));
@@ -81,12 +85,13 @@ class Builder {
   }
 
   /// Everybody's address for everybody: no ARP on the links, so their byte counters count the job only.
-  std::string neighbours(const LabHost& self, std::string_view device) const {
+  std::string neighbours(const LabHost& self, std::string_view device, int rail) const {
     std::string lines;
     for (const auto* hosts : {&layout_.nodes, &layout_.switches}) {
       for (const LabHost& host : *hosts) {
         if (host.name == self.name) continue;
-        lines += fmt::format("neigh replace {} lladdr {} dev {} nud permanent\n", host.address, host.mac, device);
+        lines += fmt::format("neigh replace {} lladdr {} dev {} nud permanent\n", host.address_on(rail),
+                             host.mac_on(rail), device);
       }
     }
     return lines;
@@ -105,52 +110,61 @@ class Builder {
 
   Batch node_batch(const LabHost& node) const {
     Batch batch;
-    batch.ip = fmt::format("link set dev lo up\naddr add {}{} dev eth0\n", node.address, kSubnetPrefix);
-    batch.ip += send_short_trains("eth0") + bring_up("eth0") + neighbours(node, "eth0");
-    batch.tc = shaping("eth0", spec_.rate, spec_.mtu);
+    batch.ip = "link set dev lo up\n";
+    for (int rail = 0; rail < spec_.rails; ++rail) {
+      std::string device = spec_.node_device(rail);
+      batch.ip += fmt::format("addr add {}{} dev {}\n", node.address_on(rail), kSubnetPrefix, device);
+      batch.ip += send_short_trains(device) + bring_up(device) + neighbours(node, device, rail);
+      batch.tc += shaping(device, spec_.rate_on(rail), spec_.mtu);
+    }
     return batch;
   }
 
   Batch switch_batch(std::size_t index) const {
-    const LabHost& self = layout_.switches[index];
     Batch batch;
-    batch.ip = fmt::format(
-        "link set dev lo up\n"
-        "link add name br0 address {} mtu {} type bridge stp_state 0 mcast_snooping 0 forward_delay 0\n",
-        self.mac, spec_.mtu);
-    auto attach = [&](std::string_view port, std::uint64_t rate) {
-      batch.ip += fmt::format("link set dev {} master br0\n", port) + bring_up(port);
-      batch.tc += shaping(port, rate, spec_.mtu);
-    };
-    for (const LabHost& node : layout_.nodes) {
-      if (&uplink_of(node) == &self) attach(node.name, spec_.rate);
-    }
-    for (const LabHost& rack : layout_.switches) {
-      if (rack.uplink >= 0 && &uplink_of(rack) == &self) attach(rack.name, spec_.uplink_rate());
-    }
-    if (self.uplink >= 0) attach("up0", spec_.uplink_rate());
-    batch.ip += fmt::format("addr add {}{} dev br0\n", self.address, kSubnetPrefix);
-    batch.ip += send_short_trains("br0") + bring_up("br0") + neighbours(self, "br0");
-    for (const auto* hosts : {&layout_.nodes, &layout_.switches}) {
-      for (const LabHost& host : *hosts) batch.bridge += forwarding_entry(self, host);
-    }
+    batch.ip = "link set dev lo up\n";
+    for (int rail = 0; rail < spec_.rails; ++rail) add_bridge(layout_.switches[index], rail, batch);
     return batch;
   }
 
+  /// Of one rail; the rails share nothing.
+  void add_bridge(const LabHost& self, int rail, Batch& batch) const {
+    std::string bridge = fmt::format("br{}", rail);
+    batch.ip +=
+        fmt::format("link add name {} address {} mtu {} type bridge stp_state 0 mcast_snooping 0 forward_delay 0\n",
+                    bridge, self.mac_on(rail), spec_.mtu);
+    auto attach = [&](const std::string& port, std::uint64_t rate) {
+      batch.ip += fmt::format("link set dev {} master {}\n", port, bridge) + bring_up(port);
+      batch.tc += shaping(port, rate, spec_.mtu);
+    };
+    for (const LabHost& node : layout_.nodes) {
+      if (&uplink_of(node) == &self) attach(node.port_on(rail), spec_.rate_on(rail));
+    }
+    for (const LabHost& rack : layout_.switches) {
+      if (rack.uplink >= 0 && &uplink_of(rack) == &self) attach(rack.port_on(rail), spec_.uplink_rate(rail));
+    }
+    if (self.uplink >= 0) attach(uplink_device(rail), spec_.uplink_rate(rail));
+    batch.ip += fmt::format("addr add {}{} dev {}\n", self.address_on(rail), kSubnetPrefix, bridge);
+    batch.ip += send_short_trains(bridge) + bring_up(bridge) + neighbours(self, bridge, rail);
+    for (const auto* hosts : {&layout_.nodes, &layout_.switches}) {
+      for (const LabHost& host : *hosts) batch.bridge += forwarding_entry(self, host, rail);
+    }
+  }
+
   /// By which port of `self` `host` is reached, so that nothing is ever flooded.
-  std::string forwarding_entry(const LabHost& self, const LabHost& host) const {
+  std::string forwarding_entry(const LabHost& self, const LabHost& host, int rail) const {
     if (host.name == self.name) return "";
-    std::string port = "up0";
+    std::string port = uplink_device(rail);
     const LabHost* below = &host;
     while (true) {  // the child of `self` on the way from `host` to the root, if there is one
       if (below->uplink < 0) break;
       if (&uplink_of(*below) == &self) {
-        port = below->name;
+        port = below->port_on(rail);
         break;
       }
       below = &uplink_of(*below);
     }
-    return fmt::format("fdb replace {} dev {} master static\n", host.mac, port);
+    return fmt::format("fdb replace {} dev {} master static\n", host.mac_on(rail), port);
   }
 
   const LabSpec& spec_;

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "fmt/format.h"
+
 #include "tools/system/file.h"
 #include "tools/system/program.h"
 
@@ -23,7 +25,7 @@ namespace {
 
 /// What the child reports through a close-on-exec pipe when it cannot become the program.
 struct SpawnFailure {
-  enum Stage : int { kNamespace, kDirectory, kStreams, kExecute } stage;
+  enum Stage : int { kNamespace, kProcessor, kDirectory, kStreams, kExecute } stage;
   int error;
 };
 
@@ -78,6 +80,12 @@ struct ChildPlan {
   if (plan.request.namespaces && !plan.request.namespaces->enter()) {
     fail_in_child(plan.report, SpawnFailure::kNamespace);
   }
+  if (plan.request.cpu >= 0) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<unsigned>(plan.request.cpu), &set);
+    if (::sched_setaffinity(0, sizeof set, &set) != 0) fail_in_child(plan.report, SpawnFailure::kProcessor);
+  }
   // After the namespaces: a change of credentials clears it.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != plan.parent) ::_exit(127);
@@ -96,6 +104,9 @@ Status describe(const SpawnFailure& failure, const SpawnRequest& request) {
   switch (failure.stage) {
     case SpawnFailure::kNamespace:
       return system_error("cannot enter the namespaces for '" + request.command[0] + "' (is the lab up, and yours?)",
+                          failure.error);
+    case SpawnFailure::kProcessor:
+      return system_error(fmt::format("cannot bind '{}' to processor {}", request.command[0], request.cpu),
                           failure.error);
     case SpawnFailure::kDirectory:
       return system_error("cannot enter " + request.directory, failure.error);

@@ -52,6 +52,7 @@ struct SpawnRequest {
   std::span<const std::string> environment;  ///< "NAME=value", complete
   const Namespaces* namespaces = nullptr;    ///< entered first; null: ours
   std::string directory = {};                ///< working directory, entered after the namespaces; empty: ours
+  int cpu = -1;                              ///< the only one it may run on; -1: as we may
   int input = -1;                            ///< descriptors for 0, 1 and 2; -1: /dev/null
   int output = -1;
   int error = -1;

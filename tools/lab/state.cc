@@ -41,10 +41,16 @@ std::map<std::string, ProcessIdentity> identities_from(const json& value) {
 }
 
 json spec_to_json(const LabSpec& spec) {
-  return {{"name", spec.name},     {"nodes", spec.nodes},
-          {"racks", spec.racks},   {"ranks_per_node", spec.ranks_per_node},
-          {"mtu", spec.mtu},       {"rate", spec.rate},
-          {"uplink", spec.uplink}, {"aggregators", to_string(spec.aggregators)}};
+  return {{"name", spec.name},
+          {"nodes", spec.nodes},
+          {"racks", spec.racks},
+          {"ranks_per_node", spec.ranks_per_node},
+          {"mtu", spec.mtu},
+          {"rails", spec.rails},
+          {"rate", spec.rate},
+          {"rail_rates", spec.rail_rates},
+          {"uplink", spec.uplink ? json(*spec.uplink) : json()},
+          {"aggregators", to_string(spec.aggregators)}};
 }
 
 LabSpec spec_from(const json& value) {
@@ -52,10 +58,12 @@ LabSpec spec_from(const json& value) {
   spec.name = value.at("name");
   spec.nodes = value.at("nodes");
   spec.racks = value.at("racks");
-  spec.ranks_per_node = value.at("ranks_per_node");
+  spec.ranks_per_node = value.at("ranks_per_node").get<std::vector<int>>();
   spec.mtu = value.at("mtu");
+  spec.rails = value.at("rails");
   spec.rate = value.at("rate");
-  spec.uplink = value.at("uplink");
+  spec.rail_rates = value.at("rail_rates").get<std::vector<std::uint64_t>>();
+  if (!value.at("uplink").is_null()) spec.uplink = value.at("uplink").get<std::uint64_t>();
   auto placement = parse_placement(value.at("aggregators").get<std::string>());
   if (placement.ok()) spec.aggregators = *placement;
   return spec;
