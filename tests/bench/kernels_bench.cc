@@ -56,21 +56,20 @@ void report(benchmark::State& state, std::size_t bytes, std::size_t items) {
   state.SetItemsProcessed(rounds * static_cast<std::int64_t>(items));
 }
 
-void copy_by_libc(benchmark::State& state) {
-  const std::size_t bytes = bytes_of(state);
-  auto buffers = operands(2, bytes);
-  for (auto _ : state) {
-    std::memcpy(buffers[1].data(), buffers[0].data(), bytes);
-    benchmark::ClobberMemory();
-  }
-  report(state, 2 * bytes, bytes);
-}
+enum class Copy { kLibc, kKernel };
 
-void copy_by_kernel(benchmark::State& state) {
+/// With `just_beyond` the target lies 16 bytes further into its page than the source: some processors' string
+/// instructions, which C libraries copy with, then do a few bytes at a time.
+void copying(benchmark::State& state, Copy by, bool just_beyond) {
   const std::size_t bytes = bytes_of(state);
-  auto buffers = operands(2, bytes);
+  auto buffers = operands(2, bytes + 4096);
+  const std::byte* const source = buffers[0].data();
+  std::byte* target = buffers[1].data();
+  if (just_beyond) {
+    target += (reinterpret_cast<std::uintptr_t>(source) + 16 - reinterpret_cast<std::uintptr_t>(target)) % 4096;
+  }
   for (auto _ : state) {
-    copy_bytes(buffers[1].data(), buffers[0].data(), bytes);
+    by == Copy::kLibc ? void(std::memcpy(target, source, bytes)) : copy_bytes(target, source, bytes);
     benchmark::ClobberMemory();
   }
   report(state, 2 * bytes, bytes);
@@ -160,8 +159,11 @@ void add_reduction(const Reduction& what) {
 }
 
 void add_all() {
-  add("copy/bytes/memcpy", copy_by_libc);
-  add("copy/bytes/kernel", copy_by_kernel);
+  for (const bool just_beyond : {false, true}) {
+    const std::string where = just_beyond ? "_just_beyond" : "";
+    add("copy/bytes/memcpy" + where, copying, Copy::kLibc, just_beyond);
+    add("copy/bytes/kernel" + where, copying, Copy::kKernel, just_beyond);
+  }
 #ifdef __SSE2__
   add("limit/bytes/triad", triad);
 #endif
