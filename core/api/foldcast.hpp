@@ -12,8 +12,10 @@
 #include "foldcast.h"
 
 /// The C++ face of foldcast.h: owners instead of pointers, types instead of enumerators, exceptions instead of codes.
-/// Header-only, so that the ABI stays C.
+/// Header-only, so that the ABI stays C. The inner namespace keeps its symbols apart from those of a library that is
+/// linked statically, and from those of another version.
 namespace foldcast::api {
+inline namespace v0 {
 
 /// What a failed call throws: its code, and in what() the explanation.
 class Error : public std::runtime_error {
@@ -479,4 +481,5 @@ class Communicator {
   foldcast_comm_t comm_ = nullptr;
 };
 
+}  // namespace v0
 }  // namespace foldcast::api
