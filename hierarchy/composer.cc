@@ -98,7 +98,7 @@ Status Composer::node_only() {
       node_step(Verb::kAllGather, kUp, kWholeInput, kWholeOutput, -1, size_);
       break;
     case Collective::kAllToAll:
-      node_step(Verb::kAllToAll, kUp, kWholeInput, kWholeOutput, -1, size_);
+      node_step(Verb::kAllToAll, kUp, kInput.at(span_of(node_)), kOutput.at(span_of(node_)), -1, size_);
       break;
     case Collective::kGather:
       node_step(Verb::kGather, kUp, kWholeInput, kWholeOutput, root, size_);

@@ -129,7 +129,9 @@ std::vector<Composition> compositions_of(const Layout& layout, Collective kind) 
       if (algorithm.adjacent && !dense) continue;
       all.push_back({form, std::string(algorithm.name), shards});
     }
-    if (takes_tree) all.push_back({form, Composition::kTree, shards});
+    // A tree has a member a node.
+    const bool one_each = form != Form::kFlat || largest_node(layout) == 1;
+    if (takes_tree && one_each) all.push_back({form, Composition::kTree, shards});
   };
   if (!hierarchical) {
     add(Form::kFlat, 1);

@@ -29,7 +29,7 @@ struct CollectiveCall {
   ReduceOp op = ReduceOp::kSum;
   std::int32_t root = 0;     ///< of send_recv: the peer
   bool sends = false;        ///< of send_recv
-  BlockList sent, received;  ///< of the kinds with variable counts
+  BlockList sent = {}, received = {};  ///< of the kinds with variable counts
 };
 
 /// One call under way: what the plan's binding points to, and what is left to do when it has finished. Not movable

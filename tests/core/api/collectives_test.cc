@@ -304,7 +304,11 @@ TEST(Collectives, AllToAllWithCountsForEveryPair) {
 CollectiveCall message(void* buffer, std::uint64_t count, int peer, bool sends) {
   CollectiveCall call = base_call(Collective::kSendRecv, peer, count);
   call.sends = sends;
-  (sends ? call.send : call.recv) = buffer;
+  if (sends) {
+    call.send = buffer;
+  } else {
+    call.recv = buffer;
+  }
   return call;
 }
 
@@ -337,7 +341,9 @@ TEST(Collectives, MessagesOfOtherSizesAreAMismatch) {
   job.run([&](Communicator& comm, int rank) {
     Values buffer(100, rank);
     const Status status = comm.run(message(buffer.data(), rank == 0 ? 50 : 100, 1 - rank, rank == 0));
-    if (rank == 1) EXPECT_EQ(status.code(), Code::kMismatch) << status.to_string();
+    if (rank == 1) {
+      EXPECT_EQ(status.code(), Code::kMismatch) << status.to_string();
+    }
   });
 }
 
@@ -358,9 +364,9 @@ TEST(Collectives, GroupsMergeSmallReductions) {
       ASSERT_TRUE(group.note(call, comm, c == 7 ? &request : nullptr).ok());
     }
     ASSERT_TRUE(group.leave().ok());
-    EXPECT_EQ(finish(*request).code(), Code::kInvalidArgument) << "its group has not ended";
+    EXPECT_EQ(api::finish(*request).code(), Code::kInvalidArgument) << "its group has not ended";
     ASSERT_TRUE(group.leave().ok());
-    ASSERT_TRUE(finish(*request).ok());
+    ASSERT_TRUE(api::finish(*request).ok());
     delete request;
     for (int c = 0; c < kCalls; ++c) ASSERT_EQ(values[c], Values(values[c].size(), 3 + 3 * c)) << c;
   });
