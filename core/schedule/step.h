@@ -43,19 +43,18 @@ enum class StepKind : std::uint8_t { kSend, kRecv, kReduce, kCopy, kGroup };
 /// One action of one rank.
 ///   send:   `a` to `peer`.                     recv:  from `peer` into `target`.
 ///   reduce: target = a op b, in that order.    copy:  target = a.
-///   group:  `verb` on engine group `group`; a is what this rank gives, target where its result goes (for
-///           reduce_scatter and all_gather both name the *whole* that is sharded; owner s's shard is part s of
-///           `owners`).
+///   group:  `verb` on engine group `group`; a is what this rank gives, target where its result goes. Verbs with shards
+///           name the *whole* that is sharded, also where a rank gives or gets a shard only: member s's is part s of
+///           `owners`. Roots alone get the results of reduce and gather, and give in broadcast and scatter.
 struct Step {
   StepKind kind = StepKind::kCopy;
   Verb verb = Verb::kBarrier;  ///< group
   std::uint8_t lane = 0;       ///< group: see Engine
-  std::uint16_t owners = 0;    ///< group: reduce_scatter, all_gather
+  std::uint16_t owners = 0;    ///< group: how many members have a shard; gather, scatter, all_to_all: all
   std::uint32_t group = 0;     ///< group: index into the plan's groups
-  std::int32_t peer = -1;      ///< send, recv: rank in the communicator; group broadcast: index in the group
+  std::int32_t peer = -1;      ///< send, recv: rank in the communicator; group: the root's index in it
   std::uint32_t channel = 0;   ///< send, recv
-  std::uint32_t ordinal =
-      0;  ///< send, recv: how many came before it with the same peer and channel; set by the builder
+  std::uint32_t ordinal = 0;   ///< send, recv: how many came before with that peer and channel; the builder's
   Chunk a, b, target;
 };
 

@@ -151,10 +151,11 @@ class ShapeCheck {
     }
     // The engine cuts the elements it is given. Those are the shards' parts only where no cut is rounded or all are
     // rounded alike: between blocks, or of a whole fragment.
-    const std::uint64_t within = step.a.index % step.a.of;
+    const std::uint64_t of = step.a.of;
+    const std::uint64_t first = (step.a.index % of) * blocks_.count;
+    const std::uint64_t length = std::uint64_t{step.a.span} * blocks_.count;
+    const bool is_exact = first % of == 0 && length % of == 0 && length / of % step.owners == 0;
     const bool is_whole = step.a.span == step.a.of;
-    const auto in_blocks = [&](std::uint64_t parts) { return parts * blocks_.count % step.a.of == 0; };
-    const bool is_exact = in_blocks(within) && step.a.span % step.owners == 0 && in_blocks(step.a.span / step.owners);
     if (step.owners == 1 || is_exact) return ok_status();
     if (is_whole && step.verb != Verb::kAllToAll) return ok_status();
     return fault(index, "only whole blocks or a whole fragment can be sharded: cuts of a part are rounded differently");

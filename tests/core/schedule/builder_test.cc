@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/schedule/algorithms/all_reduce.h"
+#include "core/schedule/dependences.h"
 #include "core/schedule/footprint.h"
 
 namespace foldcast::schedule {
@@ -150,6 +151,53 @@ TEST(Builder, GroupStepsReadTheirSourceAndWriteTheirTarget) {
   EXPECT_THAT(waits_for(schedule, 1), ElementsAre(0));
   EXPECT_THAT(waits_for(schedule, 2), ElementsAre(1));
   EXPECT_THAT(waits_for(schedule, 3), IsEmpty());
+}
+
+TEST(Builder, RoundingMakesSendsOfOwnDataWrites) {
+  for (bool rounds : {false, true}) {
+    Builder builder(0);
+    builder.set_rounding(rounds);
+    builder.send(1, output(0, 1));
+    builder.send(2, output(0, 1));
+    builder.group({.verb = Verb::kAllGather, .owners = 1, .source = output(0, 1), .target = output(0, 1)});
+    builder.send(1, input(0, 1));
+    builder.send(2, input(0, 1));
+    const Schedule schedule = builder.finish();
+    EXPECT_EQ(schedule.memory.rounds, rounds);
+    if (rounds) {
+      EXPECT_THAT(waits_for(schedule, 1), ElementsAre(0));
+      EXPECT_THAT(waits_for(schedule, 2), ElementsAre(1));
+    } else {
+      EXPECT_THAT(waits_for(schedule, 1), IsEmpty());
+      EXPECT_THAT(waits_for(schedule, 2), ElementsAre(0, 1));
+    }
+    EXPECT_THAT(waits_for(schedule, 4), ElementsAre(2));  // what is sent from the input stays as it is
+  }
+}
+
+TEST(Builder, BuffersApartDoNotConflict) {
+  Builder builder(0);
+  builder.set_apart(true);
+  builder.send(1, input(0, 2));
+  builder.recv(1, output(0, 2));
+  builder.copy(output(1, 2), input(0, 2));
+  builder.send(1, output(0, 2));
+  const Schedule schedule = builder.finish();
+  EXPECT_TRUE(schedule.memory.apart);
+  EXPECT_THAT(waits_for(schedule, 1), IsEmpty());
+  EXPECT_THAT(waits_for(schedule, 2), IsEmpty());
+  EXPECT_THAT(waits_for(schedule, 3), ElementsAre(1));
+}
+
+TEST(Builder, OrdersLongSchedulesAsWell) {
+  // Beyond the exact reduction of edges, order must still be complete: each step of a chain waits for the one before.
+  constexpr std::uint32_t kSteps = 3 * DependenceInference::kExact;
+  Builder builder(0);
+  builder.scratch_unit();
+  for (std::uint32_t step = 0; step < kSteps; ++step) builder.copy(output(0, 1), scratch(0, 0, 1));
+  const Schedule schedule = builder.finish();
+  ASSERT_EQ(schedule.dependants.size(), kSteps - 1);
+  for (std::uint32_t step = 1; step < kSteps; ++step) ASSERT_EQ(schedule.dependants[step - 1], step);
 }
 
 TEST(Builder, NumbersMessagesPerPeerAndChannel) {

@@ -49,7 +49,15 @@ TEST(PrintText, OfEveryKindOfStep) {
   builder.send(1, {Space::kScratch, 7, 3, 2}, 9);
   builder.group({.verb = Verb::kBroadcast, .group = 2, .root = 1});
   builder.group({.verb = Verb::kBarrier, .lane = 1});
+  builder.group({.verb = Verb::kReduce, .root = 3, .target = {Space::kOutput, 0, 1, 1}});
+  builder.group({.verb = Verb::kGather, .owners = 2, .root = 1, .source = {Space::kInput, 2, 6, 2}});
+  builder.group({.verb = Verb::kScatter, .owners = 2, .root = 0});
+  builder.group({.verb = Verb::kAllToAll, .owners = 2});
   const Schedule schedule = builder.finish();
+  EXPECT_EQ(to_string(schedule.steps[4]), "group 0 reduce at member 3 input to output, lane 0");
+  EXPECT_EQ(to_string(schedule.steps[5]), "group 0 gather at member 1 input[2+2/6] to input, lane 0");
+  EXPECT_EQ(to_string(schedule.steps[6]), "group 0 scatter from member 0 input to input, lane 0");
+  EXPECT_EQ(to_string(schedule.steps[7]), "group 0 all_to_all input to input, lane 0");
   EXPECT_EQ(to_string(schedule.steps[0]), "copy output[1+2/4] = input[1+2/4]");
   EXPECT_EQ(to_string(schedule.steps[1]), "send scratch2[1+2/3] to rank 1, message 0 of channel 9");
   EXPECT_EQ(to_string(schedule.steps[2]), "group 2 broadcast from member 1 input to input, lane 0");

@@ -9,10 +9,10 @@ namespace foldcast::schedule {
 inline constexpr Chunk kInput{Space::kInput, 0, 1, 1};
 inline constexpr Chunk kOutput{Space::kOutput, 0, 1, 1};
 
-/// What verify_all_reduce has against a program, or "accepted".
-inline std::string error_of(const Program& program) {
-  const Status verified = verify(program, {}).status();
-  return verified.ok() ? "accepted" : verified.message();
+/// What the verifier has against a program, or "accepted".
+inline std::string error_of(const Program& program, const Contract& contract = {}) {
+  const auto proof = verify(program, contract);
+  return proof.ok() ? "accepted" : proof.status().message();
 }
 
 /// How its messages name a step.

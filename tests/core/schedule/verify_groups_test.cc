@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/schedule/program.h"
 #include "tests/core/schedule/verdict.h"
@@ -153,6 +154,125 @@ TEST(Verify, CatchesMoreOwnersThanMembers) {
                     builder.group({.verb = Verb::kReduceScatter, .owners = 3, .source = kInput, .target = kOutput});
                   })),
               AllOf(HasSubstr(at(0, 0)), HasSubstr("1 to 2 can own a shard")));
+}
+
+Builder::GroupStep whole(Verb verb, std::int32_t root, std::uint16_t owners = 0) {
+  return {.verb = verb, .owners = owners, .root = root, .source = kInput, .target = kOutput};
+}
+
+/// A collective that is one call of a group.
+struct OneCall {
+  Collective kind;
+  Verb verb;
+};
+constexpr OneCall kOneCalls[] = {
+    {Collective::kAllReduce, Verb::kAllReduce}, {Collective::kReduce, Verb::kReduce},
+    {Collective::kBroadcast, Verb::kBroadcast}, {Collective::kReduceScatter, Verb::kReduceScatter},
+    {Collective::kAllGather, Verb::kAllGather}, {Collective::kAllToAll, Verb::kAllToAll},
+    {Collective::kGather, Verb::kGather},       {Collective::kScatter, Verb::kScatter},
+};
+
+TEST(Verify, TakesACollectiveThatIsOneCallOfAGroup) {
+  for (const OneCall& call : kOneCalls) {
+    for (std::uint32_t n : {1, 2, 3, 5, 8}) {
+      const auto root = static_cast<std::int32_t>(n / 2);
+      const Program program = with_groups(
+          n, 1, [&](Builder& builder) { builder.group(whole(call.verb, root, static_cast<std::uint16_t>(n))); });
+      EXPECT_EQ(error_of(program, {call.kind, root}), "accepted") << to_string(call.kind) << ", " << n;
+      const auto proof = verify(program, {call.kind, root});
+      EXPECT_TRUE(proof.ok() && proof->keeps_order);
+    }
+  }
+}
+
+TEST(Verify, CatchesOneCallOfAnotherVerbOrRoot) {
+  for (const OneCall& asked : kOneCalls) {
+    for (const OneCall& made : kOneCalls) {
+      const Program program = with_groups(3, 1, [&](Builder& builder) { builder.group(whole(made.verb, 1, 3)); });
+      EXPECT_EQ(error_of(program, {asked.kind, 1}) == "accepted", asked.kind == made.kind)
+          << to_string(made.verb) << " as " << to_string(asked.kind);
+      if (asked.kind != made.kind || !has_root(asked.kind)) continue;
+      EXPECT_NE(error_of(program, {asked.kind, 2}), "accepted") << to_string(asked.kind);
+    }
+  }
+}
+
+TEST(Verify, CatchesMembersThatNameOtherRoots) {
+  for (Verb verb : {Verb::kReduce, Verb::kBroadcast, Verb::kGather, Verb::kScatter}) {
+    EXPECT_THAT(
+        error_of(with_groups(3, 1, [&](Builder& builder) { builder.group(whole(verb, builder.rank() == 1, 3)); }),
+                 {Collective::kReduceScatter}),
+        AllOf(HasSubstr(at(1, 0)), HasSubstr("different calls")));
+    for (std::int32_t root : {-1, 3}) {
+      EXPECT_THAT(error_of(with_groups(3, 1, [&](Builder& builder) { builder.group(whole(verb, root, 3)); }),
+                           {Collective::kGather}),
+                  HasSubstr("its root must be one of the group's 3 members"));
+    }
+  }
+}
+
+TEST(Verify, CatchesMembersWithoutAShard) {
+  for (Verb verb : {Verb::kGather, Verb::kScatter, Verb::kAllToAll}) {
+    for (std::uint16_t owners : {0, 2, 4}) {
+      EXPECT_THAT(error_of(with_groups(3, 1, [&](Builder& builder) { builder.group(whole(verb, 0, owners)); }),
+                           {Collective::kAllToAll}),
+                  HasSubstr("each of the group's 3 members owns a shard"));
+    }
+  }
+}
+
+TEST(Verify, CatchesShardsThatAreNoWholeBlocks) {
+  // Two ranks' shards of three blocks: the cut between them is rounded.
+  const Part two_of_three{0, 3, 3};
+  Program program = build_program("", 3, [&](Builder& builder) {
+    if (builder.rank() == 2) return;
+    const Chunk source = Place{Space::kInput}.at(two_of_three);
+    const Chunk target = Place{Space::kOutput}.at(two_of_three);
+    builder.group({.verb = Verb::kAllToAll, .owners = 2, .source = source, .target = target});
+  });
+  program.groups.push_back({GroupKind::kNode, "node 0", {0, 1}});
+  EXPECT_THAT(error_of(program, {Collective::kAllToAll}), HasSubstr("only whole blocks"));
+}
+
+TEST(Verify, CatchesUseOfBuffersThatARankLacks) {
+  const Part first{0, 2, 1};
+  const auto program = [&](Space source, Space target) {
+    return build_program("", 2, [&](Builder& builder) {
+      if (builder.rank() == 0) builder.send(1, Place{source}.at(first));
+      if (builder.rank() == 1) builder.recv(0, Place{target}.at(first));
+    });
+  };
+  // Block 0 is not rank 1's: of a scatter it has no output for it, of a gather no output at all.
+  EXPECT_THAT(error_of(program(Space::kInput, Space::kOutput), {Collective::kScatter, 0}),
+              AllOf(HasSubstr(at(1, 0)), HasSubstr("it uses output[0/2], which the rank does not have")));
+  EXPECT_THAT(error_of(program(Space::kInput, Space::kOutput), {Collective::kGather, 0}),
+              AllOf(HasSubstr(at(1, 0)), HasSubstr("which the rank does not have")));
+  EXPECT_THAT(error_of(program(Space::kInput, Space::kOutput), {Collective::kBroadcast, 1}),
+              AllOf(HasSubstr(at(0, 0)), HasSubstr("it uses input[0/2], which the rank does not have")));
+}
+
+TEST(Verify, CatchesBlocksThatCross) {
+  const Program program = build_program("", 2, [](Builder& builder) {
+    const auto self = static_cast<std::uint32_t>(builder.rank());
+    const std::uint32_t other = 1 - self;
+    builder.set_apart(true);
+    builder.send(static_cast<std::int32_t>(other), {Space::kInput, other, 2, 1});
+    builder.recv(static_cast<std::int32_t>(other), {Space::kOutput, other, 2, 1});
+    builder.copy({Space::kOutput, self, 2, 1}, {Space::kInput, self, 2, 1});
+  });
+  EXPECT_EQ(error_of(program, {Collective::kAllToAll}), "accepted");
+  EXPECT_THAT(error_of(program, {Collective::kReduceScatter}), HasSubstr("for another part"));
+}
+
+TEST(Verify, CatchesWhatIsRoundedOnSomeRanksOnly) {
+  // The root keeps what it sends from its input as it is, and the others get less.
+  const Program program = build_program("", 2, [](Builder& builder) {
+    builder.set_rounding(true);
+    if (builder.rank() == 0) builder.send(1, kInput);
+    if (builder.rank() == 0) builder.copy(kOutput, kInput);
+    if (builder.rank() == 1) builder.recv(0, kOutput);
+  });
+  EXPECT_THAT(error_of(program, {Collective::kBroadcast}), HasSubstr("it is not rounded as on rank 0"));
 }
 
 }  // namespace
