@@ -40,6 +40,7 @@ Cells::Cells(const Program& program, const Blocks& blocks) : blocks_(blocks.coun
   };
   for (const Schedule& schedule : program.ranks) {
     for (const Step& step : schedule.steps) {
+      if (step.kind == StepKind::kGroup && step.verb == Verb::kBarrier) continue;
       // Of the chunks that a step has, all are one part, but where blocks are crossed.
       add(step.kind == StepKind::kRecv ? step.target : step.a);
       if (blocks.crosses && (step.kind == StepKind::kCopy || step.kind == StepKind::kGroup)) add(step.target);

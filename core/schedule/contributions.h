@@ -20,7 +20,7 @@ class Contributions {
   /// Inputs 0 to `inputs` - 1; where they are combined, input i is rank i's contribution.
   Contributions(std::uint32_t inputs, bool combines);
 
-  Content input(std::uint32_t number) const { return number + 1; }
+  static Content input(std::uint32_t number) { return number + 1; }
   /// a op b; both must be defined.
   Content combine(Content a, Content b);
   /// What arrives when `content` travels in a format of less precision. Rounding twice is rounding once.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "core/schedule/algorithms/stage.h"
@@ -21,18 +20,9 @@ class SymbolicRun {
         wiring_(subject.wiring),
         cells_(subject.cells),
         obligation_(subject.obligation),
-        in_place_(in_place),
+        memory_(subject, in_place),
         contributions_(obligation_.inputs(), obligation_.reduces()) {
-    for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-      const std::uint32_t units = 2 + program_.ranks[rank].scratch_units;
-      memory_.emplace_back(std::size_t{units} * cells_.count(), Contributions::kUndefined);
-      writer_.emplace_back(memory_.back().size(), Wiring::kNone);
-      const Cells::Range input = obligation_.input(cells_, rank);
-      for (std::uint32_t cell = input.first; cell < input.last; ++cell) {
-        memory_.back()[cell] = contributions_.input(obligation_.input_number(cells_, rank, cell));
-      }
-      taken_.emplace_back(program_.ranks[rank].steps.size());
-    }
+    for (const Schedule& schedule : program_.ranks) taken_.emplace_back(schedule.steps.size());
   }
 
   Result<Proof> run(const EventOrder& order) {
@@ -46,61 +36,13 @@ class SymbolicRun {
  private:
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(program_.ranks.size()); }
   const Step& step_at(StepRef where) const { return program_.ranks[where.rank].steps[where.step]; }
-  bool is_in_place(std::uint32_t rank) const { return in_place_ && !program_.ranks[rank].memory.apart; }
-
-  std::size_t row_of(std::uint32_t rank, const Chunk& chunk) const {
-    switch (chunk.space) {
-      case Space::kInput:
-        return 0;
-      case Space::kOutput:
-        return is_in_place(rank) ? 0 : 1;
-      case Space::kScratch:
-        return 2 + chunk.index / chunk.of;
-    }
-    return 0;
-  }
-  std::span<Content> view(std::uint32_t rank, const Chunk& chunk) {
-    const Cells::Range range = cells_.of(region_of(chunk));
-    return {&memory_[rank][row_of(rank, chunk) * cells_.count() + range.first], range.size()};
-  }
-
-  Status fault(StepRef where, std::string_view what) const {
-    return internal_error(fmt::format("{}: {}{}", describe(program_, where), what, in_place_ ? " (in place)" : ""));
-  }
-
-  Status check_present(StepRef where, const Chunk& chunk) const {
-    if (chunk.space == Space::kScratch) return ok_status();
-    const bool is_input = chunk.space == Space::kInput;
-    const Cells::Range there =
-        is_input ? obligation_.input(cells_, where.rank) : obligation_.output(cells_, where.rank);
-    if (there.has(cells_.of(region_of(chunk)))) return ok_status();
-    return fault(where, fmt::format("it uses {}, which the rank does not have", to_string(chunk)));
-  }
-
-  /// What a step reads, which must be something.
-  Status read(StepRef where, const Chunk& chunk, std::vector<Content>& contents) {
-    FOLDCAST_RETURN_IF_ERROR(check_present(where, chunk));
-    const std::span<const Content> from = view(where.rank, chunk);
-    contents.assign(from.begin(), from.end());
-    if (std::find(contents.begin(), contents.end(), Contributions::kUndefined) == contents.end()) return ok_status();
-    return fault(where, fmt::format("it reads {}, where nothing was written", to_string(chunk)));
-  }
-
-  Status write(StepRef where, const Chunk& chunk, std::span<const Content> contents) {
-    FOLDCAST_RETURN_IF_ERROR(check_present(where, chunk));
-    const std::span<Content> to = view(where.rank, chunk);
-    std::copy(contents.begin(), contents.end(), to.begin());
-    const std::size_t offset = static_cast<std::size_t>(to.data() - memory_[where.rank].data());
-    std::fill_n(writer_[where.rank].begin() + static_cast<std::ptrdiff_t>(offset), to.size(), where.step);
-    return ok_status();
-  }
 
   Status add(StepRef where, std::vector<Content>& sum, std::span<const Content> operand) {
-    if (!obligation_.reduces()) return fault(where, "it reduces, which is not asked for");
+    if (!obligation_.reduces()) return memory_.fault(where, "it reduces, which is not asked for");
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const std::uint32_t twice = contributions_.common_rank(sum[i], operand[i]);
       if (twice != Contributions::kNobody) {
-        return fault(where, fmt::format("it adds the contribution of rank {} a second time", twice));
+        return memory_.fault(where, fmt::format("it adds the contribution of rank {} a second time", twice));
       }
       sum[i] = contributions_.combine(sum[i], operand[i]);
     }
@@ -111,11 +53,11 @@ class SymbolicRun {
   Status send(StepRef where) {
     std::vector<Content>& contents = taken_[where.rank][where.step];
     const Chunk& source = step_at(where).a;
-    FOLDCAST_RETURN_IF_ERROR(read(where, source, contents));
+    FOLDCAST_RETURN_IF_ERROR(memory_.read(where, source, contents));
     if (!program_.ranks[where.rank].memory.rounds) return ok_status();
     for (Content& content : contents) content = contributions_.rounded(content);
     if (source.space == Space::kInput) return ok_status();
-    return write(where, source, contents);
+    return memory_.write(where, source, contents);
   }
 
   Status start(StepRef where) {
@@ -127,11 +69,11 @@ class SymbolicRun {
       case StepKind::kSend:
         return send(where);
       case StepKind::kCopy:
-        return read(where, step.a, contents);
+        return memory_.read(where, step.a, contents);
       case StepKind::kReduce: {
         std::vector<Content> second;
-        FOLDCAST_RETURN_IF_ERROR(read(where, step.a, contents));
-        FOLDCAST_RETURN_IF_ERROR(read(where, step.b, second));
+        FOLDCAST_RETURN_IF_ERROR(memory_.read(where, step.a, contents));
+        FOLDCAST_RETURN_IF_ERROR(memory_.read(where, step.b, second));
         return add(where, contents, second);
       }
       case StepKind::kGroup:
@@ -147,17 +89,12 @@ class SymbolicRun {
         return ok_status();
       case StepKind::kRecv: {
         const auto peer = static_cast<std::uint32_t>(step.peer);
-        return write(where, step.target, taken_[peer][wiring_.other[where.rank][where.step]]);
+        return memory_.write(where, step.target, taken_[peer][wiring_.other[where.rank][where.step]]);
       }
       case StepKind::kReduce:
-        return write(where, step.target, taken_[where.rank][where.step]);
+        return memory_.write(where, step.target, taken_[where.rank][where.step]);
       case StepKind::kCopy:
-        // In place there is nothing to copy from input to output; the executor skips it.
-        if (is_in_place(where.rank) && step.a.space == Space::kInput && step.target.space == Space::kOutput &&
-            same_part(step.a, step.target)) {
-          return check_present(where, step.target);
-        }
-        return write(where, step.target, taken_[where.rank][where.step]);
+        return memory_.write(where, step.target, taken_[where.rank][where.step]);
       case StepKind::kGroup:
         return end_group(where);
     }
@@ -180,13 +117,13 @@ class SymbolicRun {
       case Verb::kReduce:
       case Verb::kReduceScatter:
       case Verb::kAllToAll:
-        return read(where, step.a, contents);
+        return memory_.read(where, step.a, contents);
       case Verb::kBroadcast:
       case Verb::kScatter:
-        return is_root ? read(where, step.a, contents) : ok_status();
+        return is_root ? memory_.read(where, step.a, contents) : ok_status();
       case Verb::kAllGather:
       case Verb::kGather:
-        return index < step.owners ? read(where, part(step.a, index, step.owners), contents) : ok_status();
+        return index < step.owners ? memory_.read(where, part(step.a, index, step.owners), contents) : ok_status();
       case Verb::kBarrier:
       case Verb::kSend:
       case Verb::kRecv:
@@ -226,34 +163,34 @@ class SymbolicRun {
     switch (step.verb) {
       case Verb::kAllReduce:
         FOLDCAST_RETURN_IF_ERROR(reduced(call, sum));
-        return write(where, step.target, sum);
+        return memory_.write(where, step.target, sum);
       case Verb::kReduce:
         if (index != root) return ok_status();
         FOLDCAST_RETURN_IF_ERROR(reduced(call, sum));
-        return write(where, step.target, sum);
+        return memory_.write(where, step.target, sum);
       case Verb::kReduceScatter:
         if (index >= step.owners) return ok_status();
         FOLDCAST_RETURN_IF_ERROR(reduced(call, sum));
-        return write(where, own_shard(), shard_of(sum, step.a, index, step.owners));
+        return memory_.write(where, own_shard(), shard_of(sum, step.a, index, step.owners));
       case Verb::kBroadcast:
-        return write(where, step.target, taken_by(call, root));
+        return memory_.write(where, step.target, taken_by(call, root));
       case Verb::kScatter: {
         const StepRef from = call.members[root];
-        return write(where, own_shard(), shard_of(taken_by(call, root), step_at(from).a, index, step.owners));
+        return memory_.write(where, own_shard(), shard_of(taken_by(call, root), step_at(from).a, index, step.owners));
       }
       case Verb::kGather:
         if (index != root) return ok_status();
         [[fallthrough]];
       case Verb::kAllGather:
         for (std::uint32_t owner = 0; owner < step.owners; ++owner) {
-          FOLDCAST_RETURN_IF_ERROR(write(where, part(step.target, owner, step.owners), taken_by(call, owner)));
+          FOLDCAST_RETURN_IF_ERROR(memory_.write(where, part(step.target, owner, step.owners), taken_by(call, owner)));
         }
         return ok_status();
       case Verb::kAllToAll:
         for (std::uint32_t from = 0; from < step.owners; ++from) {
           const Chunk& source = step_at(call.members[from]).a;
-          FOLDCAST_RETURN_IF_ERROR(write(where, part(step.target, from, step.owners),
-                                         shard_of(taken_by(call, from), source, index, step.owners)));
+          FOLDCAST_RETURN_IF_ERROR(memory_.write(where, part(step.target, from, step.owners),
+                                                 shard_of(taken_by(call, from), source, index, step.owners)));
         }
         return ok_status();
       case Verb::kBarrier:
@@ -269,18 +206,18 @@ class SymbolicRun {
     std::vector<Content> first(cells_.count(), Contributions::kUndefined);
     for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
       const Cells::Range output = obligation_.output(cells_, rank);
-      const std::span<const Content> contents = view(rank, {Space::kOutput, 0, 1, 1});
+      const std::span<const Content> contents = memory_.output(rank);
       for (std::uint32_t cell = output.first; cell < output.last; ++cell) {
         const Content content = contents[cell];
-        if (content == Contributions::kUndefined) return output_fault(rank, cell, "nothing was written");
+        if (content == Contributions::kUndefined) return memory_.output_fault(rank, cell, "nothing was written");
         FOLDCAST_RETURN_IF_ERROR(obligation_.reduces() ? check_sum(rank, cell, content)
                                                        : check_input(rank, cell, content));
         proof.keeps_order &= contributions_.in_order(content);
         if (rank == 0) first[cell] = content;
         if (!obligation_.replicates() || content == first[cell]) continue;
-        return output_fault(rank, cell,
-                            obligation_.reduces() ? "operands are combined in another order than on rank 0"
-                                                  : "it is not rounded as on rank 0");
+        return memory_.output_fault(rank, cell,
+                                    obligation_.reduces() ? "operands are combined in another order than on rank 0"
+                                                          : "it is not rounded as on rank 0");
       }
     }
     return proof;
@@ -289,36 +226,24 @@ class SymbolicRun {
   Status check_sum(std::uint32_t rank, std::uint32_t cell, Content content) const {
     const std::uint32_t missing = contributions_.missing_rank(content);
     if (missing == Contributions::kNobody) return ok_status();
-    return output_fault(rank, cell, fmt::format("the contribution of rank {} is missing", missing));
+    return memory_.output_fault(rank, cell, fmt::format("the contribution of rank {} is missing", missing));
   }
 
   Status check_input(std::uint32_t rank, std::uint32_t cell, Content content) const {
-    const Content expected = contributions_.input(obligation_.expected(cells_, rank, cell));
+    const Content expected = Contributions::input(obligation_.expected(cells_, rank, cell));
     const Content found = contributions_.exact(content);
     if (found == expected) return ok_status();
-    const auto name = [&](Content input) { return obligation_.name(input - contributions_.input(0)); };
-    return output_fault(rank, cell, fmt::format("it is the input of {}, not of {}", name(found), name(expected)));
-  }
-
-  Status output_fault(std::uint32_t rank, std::uint32_t cell, std::string_view what) const {
-    const std::size_t row = row_of(rank, {Space::kOutput, 0, 1, 1});
-    const std::uint32_t writer = writer_[rank][row * cells_.count() + cell];
-    const std::string place = fmt::format("the output {}{}", cells_.name(cell), in_place_ ? " (in place)" : "");
-    if (writer == Wiring::kNone) {
-      return internal_error(fmt::format("rank {}: no step writes {}: {}", rank, place, what));
-    }
-    return internal_error(
-        fmt::format("{}: it is the last to write {}: {}", describe(program_, {rank, writer}), place, what));
+    const auto name = [&](Content input) { return obligation_.name(input - Contributions::input(0)); };
+    return memory_.output_fault(rank, cell,
+                                fmt::format("it is the input of {}, not of {}", name(found), name(expected)));
   }
 
   const Program& program_;
   const Wiring& wiring_;
   const Cells& cells_;
   const Obligation& obligation_;
-  bool in_place_;
+  SymbolicMemory memory_;
   Contributions contributions_;
-  std::vector<std::vector<Content>> memory_;              ///< per rank: rows of cells: input, output, scratch units
-  std::vector<std::vector<std::uint32_t>> writer_;        ///< per rank and cell: the step that last wrote it
   std::vector<std::vector<std::vector<Content>>> taken_;  ///< per step: what it read when it started
 };
 

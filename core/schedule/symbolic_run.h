@@ -1,20 +1,11 @@
 #pragma once
 
 #include "core/base/status.h"
-#include "core/schedule/cells.h"
 #include "core/schedule/contract.h"
-#include "core/schedule/obligation.h"
+#include "core/schedule/symbolic_memory.h"
 #include "core/schedule/wiring.h"
 
 namespace foldcast::schedule {
-
-/// What a symbolic run needs to know of a program.
-struct Subject {
-  const Program& program;
-  const Wiring& wiring;
-  const Cells& cells;
-  const Obligation& obligation;
-};
 
 /// Runs a program once on symbols, in the given order, and checks that only what is there is read and written and that
 /// all outputs end as the obligation says. One order is enough for a program whose dependences order every conflicting

@@ -156,6 +156,7 @@ class ShapeCheck {
     const std::uint64_t length = std::uint64_t{step.a.span} * blocks_.count;
     const bool is_exact = first % of == 0 && length % of == 0 && length / of % step.owners == 0;
     const bool is_whole = step.a.span == step.a.of;
+    if (of * step.owners > ~0u) return fault(index, "its shards are too small to be named");
     if (step.owners == 1 || is_exact) return ok_status();
     if (is_whole && step.verb != Verb::kAllToAll) return ok_status();
     return fault(index, "only whole blocks or a whole fragment can be sharded: cuts of a part are rounded differently");
