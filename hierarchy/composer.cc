@@ -79,6 +79,10 @@ Status Composer::with_nodes() {
 }
 
 Status Composer::node_only() {
+  if (mates_.size() == 1) {  // alone on a node of several: only measuring does this
+    builder_.copy(kWholeOutput, kWholeInput);
+    return ok_status();
+  }
   const bool rooted = has_root(request_.kind);
   const std::int32_t root = rooted ? layout_.local_rank_of[request_.root] : -1;
   switch (scheduled_as(request_.kind)) {

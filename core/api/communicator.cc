@@ -177,6 +177,28 @@ select::CallShape Communicator::shape_of(const CollectiveCall& call) const {
   return shape;
 }
 
+Result<double> Communicator::timed_call(const hierarchy::Composition& composition, std::byte* buffer,
+                                        std::uint64_t bytes) {
+  runtime::Lock lock = this->lock();
+  FOLDCAST_ASSIGN(const select::Plan* plan, selector_->plan_of(composition, bytes));
+  runtime::Binding binding;
+  binding.input.data = binding.output.data = buffer;
+  binding.count = bytes;
+  binding.signature = {Collective::kAllReduce, Datatype::kUint8, ReduceOp::kMax, WireFormat::kExact, 0, bytes};
+  binding.sequence = ++sequence_;
+  const auto begin = std::chrono::steady_clock::now();
+  FOLDCAST_ASSIGN(runtime::Execution * execution, context_->executor().launch(endpoints_, *plan, binding));
+  const Status status = context_->progress().wait(*execution, lock);
+  context_->executor().release(execution);
+  FOLDCAST_RETURN_IF_ERROR(status);
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void Communicator::set_link_model(select::LinkModel model) {
+  const runtime::Lock lock = this->lock();
+  selector_->set_model(std::move(model));
+}
+
 Status Communicator::start(const CollectiveCall& call, Operation& operation) {
   FOLDCAST_RETURN_IF_ERROR(operation.prepare(call, rank(), size()));
   const runtime::Lock lock = this->lock();

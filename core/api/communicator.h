@@ -45,6 +45,10 @@ class Communicator {
 
   /// A call's shape here, for questions about plans.
   select::CallShape shape_of(const CollectiveCall& call) const;
+  /// One all_reduce of bytes in place as a given composition: microseconds on this rank.
+  Result<double> timed_call(const hierarchy::Composition& composition, std::byte* buffer, std::uint64_t bytes);
+  void set_link_model(select::LinkModel model);
+
   /// Starts a call. `operation` must live, unmoved, until finish().
   Status start(const CollectiveCall& call, Operation& operation);
   /// Blocks until finished; the call's status.

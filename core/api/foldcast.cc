@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/api/handles.h"
+#include "core/api/link_measure.h"
 #include "core/api/premul.h"
 #include "core/api/world.h"
 #include "core/base/log.h"
@@ -245,6 +246,13 @@ foldcast_result_t foldcast_comm_set_wire_format(foldcast_comm_t comm, foldcast_w
     const auto lock = comm->communicator->lock();
     comm->communicator->set_wire_format(static_cast<foldcast::WireFormat>(format));
     return foldcast::ok_status();
+  });
+}
+
+foldcast_result_t foldcast_comm_calibrate(foldcast_comm_t comm) {
+  return guarded([&]() -> Status {
+    FOLDCAST_RETURN_IF_ERROR(need(comm, "the communicator"));
+    return foldcast::api::LinkMeasure(*comm->communicator).run();
   });
 }
 

@@ -183,6 +183,11 @@ FOLDCAST_API foldcast_result_t foldcast_comm_set_plan(foldcast_comm_t comm, cons
 /* How float32 of reductions travels between nodes from the next call on. Same value on all ranks. */
 FOLDCAST_API foldcast_result_t foldcast_comm_set_wire_format(foldcast_comm_t comm, foldcast_wire_format_t format);
 
+/* Collective: measures the links between and inside the nodes anew, uses the numbers from now on and keeps them for
+ * later jobs of this shape (see FOLDCAST_CALIBRATION). Jobs do it by themselves when they find no numbers, or wrong
+ * ones. */
+FOLDCAST_API foldcast_result_t foldcast_comm_calibrate(foldcast_comm_t comm);
+
 /* A call's shape, for questions about it. Fields that its collective does not have are ignored. */
 typedef struct foldcast_shape {
   foldcast_collective_t collective;

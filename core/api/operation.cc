@@ -299,6 +299,8 @@ void Operation::bind() {
   shape_.root = binding_.signature.root;
   shape_.count =
       has_variable_counts(call_.kind) ? (total + static_cast<std::uint64_t>(size_) - 1) / size_ : call_.count;
+  // Into how many fragments a call is cut follows from it, so it must be the same everywhere.
+  if (binding_.blocks > 1) binding_.count = shape_.count;
   shape_.in_place = scheduled_as(call_.kind) == Collective::kAllToAll && call_.send == call_.recv;
   const bool has_result = call_.kind != Collective::kReduce || is_root;
   if (call_.op == ReduceOp::kAvg && reduces(call_.kind) && has_result) {

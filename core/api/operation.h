@@ -27,8 +27,8 @@ struct CollectiveCall {
   std::uint64_t count = 0;
   Datatype dtype = Datatype::kUint8;
   ReduceOp op = ReduceOp::kSum;
-  std::int32_t root = 0;     ///< of send_recv: the peer
-  bool sends = false;        ///< of send_recv
+  std::int32_t root = 0;               ///< of send_recv: the peer
+  bool sends = false;                  ///< of send_recv
   BlockList sent = {}, received = {};  ///< of the kinds with variable counts
 };
 

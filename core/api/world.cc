@@ -6,9 +6,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/api/link_measure.h"
 #include "core/base/log.h"
 #include "core/base/wire.h"
-#include "core/select/calibrate.h"
 #include "hierarchy/planner.h"
 #include "offload/client/provider.h"
 
@@ -66,15 +66,12 @@ class WorldBuilder {
   /// What selection needs to know of the tree; joined by all or none.
   Result<select::LinkModel> join_tree(select::PathPolicy policy);
   Result<std::unique_ptr<offload::OffloadGroup>> ask_tree();
-  Status calibrate();
-  Result<double> timed_call(const hierarchy::Composition& composition, std::uint64_t bytes);
 
   Communicator& world_;
   runtime::Context& context_;
   const hierarchy::Layout& layout_;
   const transports::TransportFactories& transports_;
   std::shared_ptr<offload::OffloadProvider> provider_;
-  std::uint32_t timed_calls_ = 0;
 };
 
 Result<std::unique_ptr<Communicator>> create_world(Config config, const bootstrap::LaunchInfo& launch,
@@ -92,7 +89,7 @@ Result<std::unique_ptr<Communicator>> WorldBuilder::build(Config config, const b
   WorldBuilder builder(*world, transports);
   FOLDCAST_ASSIGN(auto model, builder.join_tree(policy));
   world->selector_->set_model(std::move(model));
-  FOLDCAST_RETURN_IF_ERROR(builder.calibrate());
+  FOLDCAST_RETURN_IF_ERROR(LinkMeasure(*world).load_or_run());
   world->selector_->set_policy(policy);
   const Config& settings = world->context().config();
   world->wire_ = wire_format_from_string(settings.wire_format).value_or(WireFormat::kExact);
@@ -175,47 +172,6 @@ Result<select::LinkModel> WorldBuilder::join_tree(select::PathPolicy policy) {
     FOLDCAST_RETURN_IF_ERROR(context_.add_engine(*world_.trees_.back()));
   }
   return model;
-}
-
-Result<double> WorldBuilder::timed_call(const hierarchy::Composition& composition, std::uint64_t bytes) {
-  FOLDCAST_ASSIGN(const select::Plan* plan, world_.selector_->plan_of(composition, bytes));
-  std::vector<std::byte> buffer(bytes);
-  runtime::Binding binding;
-  binding.input.data = binding.output.data = buffer.data();
-  binding.count = bytes;
-  binding.signature = {Collective::kAllReduce, Datatype::kUint8, ReduceOp::kMax, WireFormat::kExact, 0, bytes};
-  binding.sequence = ++world_.sequence_;
-  double us = 0;
-  {
-    runtime::Lock lock = world_.lock();
-    const auto begin = std::chrono::steady_clock::now();
-    FOLDCAST_ASSIGN(runtime::Execution * execution, context_.executor().launch(world_.endpoints_, *plan, binding));
-    const Status status = context_.progress().wait(*execution, lock);
-    context_.executor().release(execution);
-    FOLDCAST_RETURN_IF_ERROR(status);
-    us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
-  }
-  FOLDCAST_ASSIGN(const auto all, context_.gather(fmt::format("world/timed/{}", ++timed_calls_),
-                                                  std::string_view(reinterpret_cast<const char*>(&us), sizeof(us))));
-  for (const auto& bytes_of_rank : all) {
-    double other = 0;
-    if (bytes_of_rank.size() != sizeof(other)) return internal_error("malformed time");
-    std::memcpy(&other, bytes_of_rank.data(), sizeof(other));
-    us = std::max(us, other);
-  }
-  return us;
-}
-
-Status WorldBuilder::calibrate() {
-  select::KnownLinks known;
-  known.latency_us = context_.config().link_latency_us;
-  known.bytes_per_us = context_.config().link_gbps * 1000 / 8;
-  FOLDCAST_ASSIGN(auto model, select::calibrate(layout_, world_.selector_->model(), known,
-                                                [this](const hierarchy::Composition& composition, std::uint64_t bytes) {
-                                                  return timed_call(composition, bytes);
-                                                }));
-  world_.selector_->set_model(std::move(model));
-  return ok_status();
 }
 
 }  // namespace foldcast::api

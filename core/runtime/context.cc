@@ -42,6 +42,7 @@ Context::~Context() {
 }
 
 Result<std::vector<std::string>> Context::gather(const std::string& name, std::string_view value) {
+  const Lock lock(gate_);  // the progress thread reads the control plane's news
   std::vector<int> all(names_.size());
   std::iota(all.begin(), all.end(), 0);
   return store_->gather(name, all, value, setup_deadline_);

@@ -44,7 +44,7 @@ class Context {
   /// Drawn by rank 0 for naming things of this job: the same on all ranks.
   const std::string& job_id() const { return job_id_; }
 
-  /// Agreement over all ranks, by the end of the set-up. `name` is used once per context.
+  /// Agreement over all ranks, by the end of the set-up. `name` is used once per context. The gate is free.
   Result<std::vector<std::string>> gather(const std::string& name, std::string_view value);
 
   /// All of the set-up, a communicator's included, ends by then.

@@ -206,7 +206,7 @@ Status Progress::wait(Execution& execution, Lock& lock) {
     drive(
         lock, [&] { return execution.finished(); }, [&](Clock::time_point from) { check_deadline(execution, from); });
     driven_ = false;
-    if (parked_ > 0) turn_.notify_all();
+    if (parked_ > 0 || thread_.joinable()) turn_.notify_all();
   }
   return settle(execution, lock);
 }

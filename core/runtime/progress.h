@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -85,7 +86,7 @@ class Progress {
   bool driven_ = false;  ///< somebody drives
   bool asleep_ = false;  ///< and is in epoll_wait
   int parked_ = 0;       ///< threads that wait for a call or to drive
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
 

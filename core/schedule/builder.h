@@ -41,8 +41,8 @@ class Builder {
     Chunk target = {};
   };
   void group(const GroupStep& step);
-  /// A fresh scratch chunk as long as part 0..span of `of`: one whole unit cut the same way, e.g. scratch(of) for a
-  /// unit whose parts are addressed {kScratch, unit*of + i, of}. Returns the unit's number.
+  /// The number of a fresh scratch unit: memory as long as the whole. Its part i of `of` is {kScratch, unit*of + i,
+  /// of}.
   std::uint32_t scratch_unit();
 
   /// Ends the schedule. The builder is empty afterwards.

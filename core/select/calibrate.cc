@@ -13,6 +13,10 @@ constexpr std::uint64_t kLastLargeBytes = 8u << 20;
 /// A shaped link lets a burst pass at once, and a busy machine hiccups: below this neither is small against the whole.
 constexpr double kLongEnoughUs = 60'000;
 constexpr int kLargeRepeats = 3;
+/// Inside a node: more than caches between cores hold for long.
+constexpr std::uint64_t kNodeBytes = 1u << 20;
+/// To see whether old numbers hold.
+constexpr std::uint64_t kCheckBytes = 512u << 10;
 /// A tree that measures within this of the link is bound by the link; the difference is noise and must not decide.
 constexpr double kSameRate = 0.8;
 
@@ -27,10 +31,43 @@ Result<double> least(const TimedCall& timed_call, const hierarchy::Composition& 
   return best;
 }
 
+/// Of the node groups: all nodes at once, since each call's time is the slowest rank's.
+Status calibrate_nodes(const hierarchy::Layout& layout, const TimedCall& timed_call, LinkModel& model) {
+  double mates = 1;
+  for (const auto& ranks : layout.nodes) mates = std::max(mates, static_cast<double>(ranks.size()));
+  if (mates == 1) return ok_status();
+  const hierarchy::Composition node{hierarchy::Composition::Form::kNode, {}, 1};
+  FOLDCAST_ASSIGN(const double small, least(timed_call, node, kSmallBytes, kWarmUp, kRepeats));
+  FOLDCAST_ASSIGN(const double large, least(timed_call, node, kNodeBytes, 1, kLargeRepeats));
+  // A call is a fold and a cast (see Estimator): two steps, in which a rank reads its share of all contributions and
+  // then the whole result.
+  model.node_latency_us = small / 2;
+  const double parallel = std::min<double>(mates, std::max(1u, layout.cores));
+  const double moving = std::max(large - small, large / 4);
+  model.node_bytes_per_us = (mates / parallel + 1) * static_cast<double>(kNodeBytes) / moving;
+  return ok_status();
+}
+
 }  // namespace
+
+Result<bool> still_holds(const hierarchy::Layout& layout, const LinkModel& model, const TimedCall& timed_call) {
+  if (layout.nodes.size() < 2) return true;
+  Estimator estimator(layout, model);
+  const auto form = hierarchy::leading_form(layout);
+  const auto agrees = [&](const char* network, std::uint64_t bytes) -> Result<bool> {
+    const hierarchy::Composition composition{form, network, 1};
+    FOLDCAST_ASSIGN(const double us, least(timed_call, composition, bytes, 1, 2));
+    FOLDCAST_ASSIGN(const auto price, estimator.price({.op = ReduceOp::kMax, .count = bytes}, composition));
+    return us < 2 * price.us && us > price.us / 2;
+  };
+  FOLDCAST_ASSIGN(const bool small, agrees("recursive_doubling", kSmallBytes));
+  FOLDCAST_ASSIGN(const bool large, agrees("ring", kCheckBytes));
+  return small && large;
+}
 
 Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, const KnownLinks& known,
                             const TimedCall& timed_call) {
+  FOLDCAST_RETURN_IF_ERROR(calibrate_nodes(layout, timed_call, model));
   if (layout.nodes.size() < 2) return model;
   Estimator estimator(layout, model);
 

@@ -21,8 +21,14 @@ struct KnownLinks {
 /// host path and, where `model.tree` says so, through the tree. Numbers that are already set in `known` (> 0, by
 /// configuration) are kept. Every rank makes the same calls, since each decision depends on agreed times only.
 ///
-/// Takes under two seconds on any link of 100 Mbit/s and up. On one node nothing is measured.
+/// Inside nodes with several ranks the same is done with their groups' calls.
+///
+/// Takes under two seconds on any link of 100 Mbit/s and up.
 Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, const KnownLinks& known,
                             const TimedCall& timed_call);
+
+/// Whether `model` still tells the truth, by one small and one large call: false when a time is off by more than half
+/// or double. Equal on all ranks.
+Result<bool> still_holds(const hierarchy::Layout& layout, const LinkModel& model, const TimedCall& timed_call);
 
 }  // namespace foldcast::select

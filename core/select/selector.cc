@@ -323,9 +323,13 @@ Result<schedule::Program> Selector::program_for(const CallShape& shape) {
 }
 
 std::string Selector::describe_links() const {
-  if (layout_.nodes.size() == 1) return {};
   const LinkModel& m = model();
-  std::string text = fmt::format("links: {:.1f} us a message, {} a node\n", m.latency_us, rate(m.bytes_per_us));
+  std::string text;
+  if (layout_.size() > layout_.nodes.size()) {
+    text += fmt::format("nodes: {:.1f} us a step, {} a rank\n", m.node_latency_us, rate(m.node_bytes_per_us));
+  }
+  if (layout_.nodes.size() == 1) return text;
+  text += fmt::format("links: {:.1f} us a message, {} a node\n", m.latency_us, rate(m.bytes_per_us));
   text += m.tree ? fmt::format("tree: {}; {:.1f} us a call, {} a node\n", m.tree_description, m.tree_latency_us,
                                rate(m.tree_bytes_per_us))
                  : fmt::format("tree: none ({})\n", m.tree_refusal);

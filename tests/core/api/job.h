@@ -41,6 +41,7 @@ struct Job {
         for (const auto& [name, value] : of_rank[rank]) settings[name] = value;
         settings["FOLDCAST_HOST_ID"] = "host-" + std::to_string(nodes[rank]);
         settings["FOLDCAST_HOSTNAME"] = "node" + std::to_string(nodes[rank]);
+        settings.emplace("FOLDCAST_CALIBRATION", "off");
         auto config = Config::from(settings);
         ASSERT_TRUE(config.ok()) << config.status().to_string();
         bootstrap::LaunchInfo launch;
