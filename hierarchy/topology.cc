@@ -16,8 +16,10 @@
 namespace foldcast::hierarchy {
 namespace {
 
-// Serialised form: version (1 byte), pid, cores and NUMA node (4 bytes each), then hostname, kernel and node.
-constexpr std::uint8_t kVersion = 1;
+// Serialised form: version (1 byte), then hostname, kernel, node and core set.
+constexpr std::uint8_t kVersion = 2;
+constexpr int kMaxCores = 1 << 16;
+constexpr std::size_t kMaxCoreText = 16384;
 constexpr std::size_t kMaxText = 1024;
 
 Result<std::string> boot_id() {
@@ -37,11 +39,6 @@ Result<std::string> namespaces() {
   return std::to_string(network.st_ino) + ":" + (mounted ? std::to_string(memory.st_dev) : "none");
 }
 
-struct Placement {
-  std::uint32_t cores = 1;
-  std::uint32_t numa_node = 0;
-};
-
 struct TopologyDeleter {
   void operator()(hwloc_topology* topology) const { hwloc_topology_destroy(topology); }
 };
@@ -49,46 +46,64 @@ struct BitmapDeleter {
   void operator()(hwloc_bitmap_s* bitmap) const { hwloc_bitmap_free(bitmap); }
 };
 
-/// Only cores and NUMA nodes are wanted, and binding must not move while hwloc looks: no I/O, caches or CPUID probing.
-Result<Placement> placement() {
+using Bitmap = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
+
+/// Null when out of memory, or when the text is no list of cores that ends.
+Bitmap parse_cores(const std::string& text) {
+  Bitmap cores(hwloc_bitmap_alloc());
+  if (!cores || hwloc_bitmap_list_sscanf(cores.get(), text.c_str()) != 0) return nullptr;
+  const int last = hwloc_bitmap_last(cores.get());
+  if (last < 0 || last >= kMaxCores) return nullptr;
+  return cores;
+}
+
+std::string print_cores(const hwloc_bitmap_s* cores) {
+  std::string text(static_cast<std::size_t>(std::max(0, hwloc_bitmap_list_snprintf(nullptr, 0, cores))), '\0');
+  hwloc_bitmap_list_snprintf(text.data(), text.size() + 1, cores);
+  return text;
+}
+
+std::uint32_t count_of(const hwloc_bitmap_s* cores) {
+  return static_cast<std::uint32_t>(std::max(1, hwloc_bitmap_weight(cores)));
+}
+
+/// What this process may run on. Only cores are wanted, and binding must not move while hwloc looks: no I/O, caches or
+/// CPUID probing.
+Result<Bitmap> own_cores() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return resource_exhausted("hwloc cannot start: out of memory");
   std::unique_ptr<hwloc_topology, TopologyDeleter> topology(raw);
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING);
+  // With the cores that only others may use, so that numbers are the same in every container.
+  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING | HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   if (hwloc_topology_load(raw) != 0) return system_error("hwloc cannot read this machine's topology", errno);
 
-  std::unique_ptr<hwloc_bitmap_s, BitmapDeleter> bound(hwloc_bitmap_alloc());
-  if (!bound) return resource_exhausted("hwloc cannot hold a CPU set: out of memory");
+  Bitmap bound(hwloc_bitmap_alloc()), cores(hwloc_bitmap_alloc());
+  if (!bound || !cores) return resource_exhausted("hwloc cannot hold a CPU set: out of memory");
   if (hwloc_get_cpubind(raw, bound.get(), HWLOC_CPUBIND_PROCESS) != 0 || hwloc_bitmap_iszero(bound.get())) {
     hwloc_bitmap_copy(bound.get(), hwloc_topology_get_allowed_cpuset(raw));
   }
   hwloc_bitmap_and(bound.get(), bound.get(), hwloc_topology_get_allowed_cpuset(raw));
 
-  Placement found;
-  std::uint32_t cores = 0;
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_CORE, core)) != nullptr;) {
-    if (hwloc_bitmap_intersects(core->cpuset, bound.get())) ++cores;
+    if (hwloc_bitmap_intersects(core->cpuset, bound.get())) hwloc_bitmap_set(cores.get(), core->logical_index);
   }
-  if (cores == 0) cores = static_cast<std::uint32_t>(std::max(1, hwloc_bitmap_weight(bound.get())));
-  found.cores = cores;
-  for (hwloc_obj_t numa = nullptr; (numa = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_NUMANODE, numa)) != nullptr;) {
-    if (!hwloc_bitmap_intersects(numa->cpuset, bound.get())) continue;
-    found.numa_node = numa->os_index;
-    break;
-  }
-  return found;
+  // Where the system does not tell which processors make a core, each is one.
+  if (hwloc_bitmap_iszero(cores.get())) hwloc_bitmap_copy(cores.get(), bound.get());
+  if (hwloc_bitmap_iszero(cores.get())) hwloc_bitmap_set(cores.get(), 0);
+  return cores;
 }
 
 }  // namespace
 
 std::string HostIdentity::serialize() const {
   WireWriter writer;
-  writer.put(kVersion).put(pid).put(cores).put(numa_node);
+  writer.put(kVersion);
   // A longer name is cut, on every rank alike because each writes its own: identity only needs equality.
   for (const std::string* text : {&hostname, &kernel, &node}) writer.put_text(*text, kMaxText);
+  writer.put_text(core_set, kMaxCoreText);
   return writer.take();
 }
 
@@ -101,14 +116,15 @@ Result<HostIdentity> HostIdentity::parse(std::string_view bytes) {
                             std::to_string(kVersion) + "; run the same Foldcast on all ranks");
   }
   HostIdentity identity;
-  identity.pid = reader.get<std::int32_t>();
-  identity.cores = reader.get<std::uint32_t>();
-  identity.numa_node = reader.get<std::uint32_t>();
   for (std::string* text : {&identity.hostname, &identity.kernel, &identity.node}) *text = reader.get_text(kMaxText);
-  if (!reader.complete() || identity.cores == 0 || identity.pid < 0) {
+  identity.core_set = reader.get_text(kMaxCoreText);
+  const Bitmap cores = parse_cores(identity.core_set);
+  // In the one way it is printed, so that there is one spelling of an identity.
+  if (!reader.complete() || cores == nullptr || print_cores(cores.get()) != identity.core_set) {
     return invalid_argument("a host identity of " + std::to_string(bytes.size()) +
                             " bytes that is cut short or malformed; the peer speaks something else");
   }
+  identity.cores = count_of(cores.get());
   return identity;
 }
 
@@ -122,11 +138,10 @@ Result<HostIdentity> this_host(const std::string& hostname) {
   }
   FOLDCAST_ASSIGN(identity.kernel, boot_id());
   FOLDCAST_ASSIGN(const std::string shared, namespaces());
-  FOLDCAST_ASSIGN(const Placement place, placement());
+  FOLDCAST_ASSIGN(const Bitmap cores, own_cores());
+  identity.core_set = print_cores(cores.get());
+  identity.cores = count_of(cores.get());
   identity.node = identity.kernel + ":" + shared;
-  identity.pid = ::getpid();
-  identity.cores = place.cores;
-  identity.numa_node = place.numa_node;
   return identity;
 }
 
@@ -139,7 +154,11 @@ std::size_t Layout::smallest_node() const {
 Layout Layout::from(std::span<const HostIdentity> ranks) {
   Layout layout;
   std::map<std::string_view, std::int32_t> number_of;
-  std::map<std::string_view, std::uint32_t> kernels;
+  struct Machine {
+    std::uint32_t ranks = 0;
+    Bitmap cores;
+  };
+  std::map<std::string_view, Machine> machines;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const HostIdentity& identity = ranks[rank];
     auto [entry, fresh] = number_of.try_emplace(identity.node, static_cast<std::int32_t>(layout.nodes.size()));
@@ -151,10 +170,22 @@ Layout Layout::from(std::span<const HostIdentity> ranks) {
     layout.node_of.push_back(entry->second);
     layout.local_rank_of.push_back(static_cast<std::int32_t>(members.size()));
     members.push_back(static_cast<std::int32_t>(rank));
-    layout.ranks_per_kernel = std::max(layout.ranks_per_kernel, ++kernels[identity.kernel]);
-    layout.cores = rank == 0 ? identity.cores : std::min(layout.cores, identity.cores);
+    Machine& machine = machines[identity.kernel];
+    layout.ranks_per_kernel = std::max(layout.ranks_per_kernel, ++machine.ranks);
+    Bitmap cores = parse_cores(identity.core_set);
+    if (machine.cores == nullptr) {
+      machine.cores = std::move(cores);
+    } else if (cores != nullptr) {
+      hwloc_bitmap_or(machine.cores.get(), machine.cores.get(), cores.get());
+    }
   }
-  layout.oversubscribed = layout.ranks_per_kernel > layout.cores;
+  bool first = true;
+  for (const auto& [kernel, machine] : machines) {
+    const std::uint32_t cores = machine.cores == nullptr ? 1 : count_of(machine.cores.get());
+    layout.cores = first ? cores : std::min(layout.cores, cores);
+    layout.oversubscribed = layout.oversubscribed || machine.ranks > cores;
+    first = false;
+  }
   return layout;
 }
 

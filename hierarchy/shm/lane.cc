@@ -1,16 +1,33 @@
 #include "hierarchy/shm/lane.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "core/base/hash.h"
 #include "hierarchy/shm/mismatch.h"
-#include "kernels/reducer.h"
 
 namespace foldcast::hierarchy {
 namespace {
 
-void copy_bytes(std::byte* target, const std::byte* source, std::uint64_t bytes) {
-  if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
+bool has_owners(Verb verb) { return verb == Verb::kReduceScatter || verb == Verb::kAllGather; }
+
+std::int32_t detail_of(const EngineCall& call) {
+  switch (call.verb) {
+    case Verb::kBroadcast:
+    case Verb::kReduce:
+    case Verb::kGather:
+    case Verb::kScatter:
+      return call.peer;
+    case Verb::kReduceScatter:
+    case Verb::kAllGather:
+      if (call.cuts != nullptr) {
+        const auto* bytes = reinterpret_cast<const char*>(call.cuts);
+        const std::uint64_t hash = fnv1a({bytes, (std::size_t{call.owners} + 1) * sizeof *call.cuts});
+        return static_cast<std::int32_t>(hash ^ hash >> 32) & 0x7fffffff;
+      }
+      return -1;
+    default:
+      return -1;
+  }
 }
 
 }  // namespace
@@ -21,19 +38,18 @@ Lane::Lane(std::shared_ptr<Segment> segment, std::uint32_t lane, std::uint32_t r
       rank_(rank),
       size_(segment_->shape().size),
       progress_(segment_->progress(lane, rank)),
-      consumed_by_(size_, 0),
-      inputs_(size_, nullptr) {}
+      mover_(segment_, lane, rank),
+      consumed_by_(size_, 0) {}
 
 void Lane::push(const EngineCall& call, std::uint64_t cookie) {
-  Outstanding& added = at(tail_++);
-  added.id = {
-      .signature = call.signature,
-      .sequence = call.key.sequence,
-      .count = call.count,
-      .fragment = call.key.fragment,
-      .peer = call.verb == Verb::kBroadcast ? call.peer : -1,
-      .owners = call.verb == Verb::kReduceScatter || call.verb == Verb::kAllGather ? call.owners : std::uint16_t{0},
-      .verb = call.verb};
+  LaneCall& added = at(tail_++);
+  added.id = {.signature = call.signature,
+              .sequence = call.key.sequence,
+              .count = call.count,
+              .fragment = call.key.fragment,
+              .detail = detail_of(call),
+              .owners = has_owners(call.verb) ? call.owners : std::uint16_t{0},
+              .verb = call.verb};
   added.cut = PieceCut(call, size_, segment_->shape().slot_bytes);
   added.input = call.input;
   added.output = call.output;
@@ -61,56 +77,14 @@ bool Lane::slot_is_free(std::uint64_t number) {
   return true;
 }
 
-const std::byte* Lane::part_in_slot(const Outstanding& call, std::uint64_t piece, std::uint32_t owner,
-                                    std::uint32_t rank) const {
-  PieceHeader& slot = segment_->slot(lane_, rank, call.first + piece);
-  if (call.cut.is_inline()) return slot.inline_payload;
-  return reinterpret_cast<std::byte*>(&slot + 1) + call.cut.offset(owner);
-}
-
-std::uint64_t Lane::fill_slot(const Outstanding& call, std::uint64_t piece, PieceHeader& slot) const {
-  const PieceCut& cut = call.cut;
-  std::byte* payload = cut.is_inline() ? slot.inline_payload : reinterpret_cast<std::byte*>(&slot + 1);
-  std::uint64_t moved = 0;
-  auto put = [&](std::uint32_t owner) {
-    const auto part = cut.part(owner, piece);
-    const std::uint64_t bytes = part.size() * cut.element_bytes();
-    if (bytes != 0) std::memcpy(payload + cut.offset(owner), call.input + part.first * cut.element_bytes(), bytes);
-    moved += bytes;
-  };
-  switch (cut.flow()) {
-    case Flow::kExchange:
-      put(0);
-      break;
-    case Flow::kScatter:
-    case Flow::kFoldCast:
-      for (std::uint32_t owner = 0; owner < cut.owners(); ++owner) {
-        if (owner != rank_) put(owner);
-      }
-      break;
-    case Flow::kGather: {
-      if (rank_ >= cut.owners()) break;
-      const auto part = cut.part(rank_, piece);
-      const std::uint64_t bytes = part.size() * cut.element_bytes();
-      copy_bytes(payload, call.input + part.first * cut.element_bytes(), bytes);
-      moved += bytes;
-      break;
-    }
-    case Flow::kBroadcast:
-      if (call.id.peer == static_cast<std::int32_t>(rank_)) put(0);
-      break;
-  }
-  return moved;
-}
-
 void Lane::publish(Outcome& outcome) {
   if (publish_.call == tail_ || !mismatch_.ok()) return;
-  const Outstanding& call = at(publish_.call);
+  const LaneCall& call = at(publish_.call);
   const std::uint64_t number = call.first + publish_.piece;
   if (!slot_is_free(number)) return;
   if (size_ > 1) {
     PieceHeader& slot = segment_->slot(lane_, rank_, number);
-    outcome.bytes += fill_slot(call, publish_.piece, slot);
+    outcome.bytes += mover_.fill(call, publish_.piece);
     slot.call = call.id;
     slot.call.backlog = static_cast<std::uint32_t>(number - consumed_);
     slot.stamp.store(number + 1, std::memory_order_release);
@@ -120,23 +94,8 @@ void Lane::publish(Outcome& outcome) {
   unsignalled_ = false;
 }
 
-bool Lane::is_source(const Outstanding& call, std::uint32_t peer) const {
-  switch (call.cut.flow()) {
-    case Flow::kExchange:
-    case Flow::kFoldCast:
-      return true;
-    case Flow::kScatter:
-      return rank_ < call.cut.owners();
-    case Flow::kGather:
-      return peer < call.cut.owners();
-    case Flow::kBroadcast:
-      return call.id.peer == static_cast<std::int32_t>(peer);
-  }
-  return true;
-}
-
-bool Lane::arrived(const Outstanding& call, std::uint64_t piece, std::uint32_t peer) {
-  if (peer == rank_ || (piece != 0 && !is_source(call, peer))) return true;
+bool Lane::arrived(const LaneCall& call, std::uint64_t piece, std::uint32_t peer) {
+  if (peer == rank_ || (piece != 0 && !mover_.is_source(call, peer))) return true;
   const std::uint64_t number = call.first + piece;
   const PieceHeader& slot = segment_->slot(lane_, peer, number);
   if (slot.stamp.load(std::memory_order_acquire) != number + 1) return false;
@@ -148,62 +107,18 @@ bool Lane::arrived(const Outstanding& call, std::uint64_t piece, std::uint32_t p
   return true;
 }
 
-std::uint64_t Lane::reduce_part(const Outstanding& call, std::uint64_t piece, std::uint32_t owner, std::byte* target) {
-  const auto part = call.cut.part(owner, piece);
-  if (part.size() == 0) return 0;
-  const std::uint64_t offset = part.first * call.cut.element_bytes();
-  for (std::uint32_t peer = 0; peer < size_; ++peer) {
-    inputs_[peer] = peer == rank_ ? call.input + offset : part_in_slot(call, piece, owner, peer);
-  }
-  kernels::reduce_n(pairwise(call.id.signature.op), call.id.signature.dtype, target, inputs_, part.size());
-  return part.size() * call.cut.element_bytes();
-}
-
-std::uint64_t Lane::copy_part(const Outstanding& call, std::uint64_t piece, std::uint32_t owner,
-                              std::uint32_t from) const {
-  const auto part = call.cut.part(owner, piece);
-  const std::uint64_t offset = part.first * call.cut.element_bytes();
-  const std::uint64_t bytes = part.size() * call.cut.element_bytes();
-  const bool folded = call.cut.flow() == Flow::kFoldCast;
-  const std::byte* source = from == rank_ && !folded ? call.input + offset : part_in_slot(call, piece, owner, from);
-  if (bytes != 0) copy_bytes(call.output + offset, source, bytes);
-  return bytes;
-}
-
 bool Lane::fold(Outcome& outcome) {
   if (!mismatch_.ok() || (fold_.call == publish_.call && fold_.piece == publish_.piece)) return false;
-  const Outstanding& call = at(fold_.call);
+  const LaneCall& call = at(fold_.call);
   for (; folded_from_ < size_; ++folded_from_) {
     if (!arrived(call, fold_.piece, folded_from_)) return false;
     if (!mismatch_.ok()) return true;  // the call ends when its turn to be cast comes
   }
   folded_from_ = 0;
-  const auto mine = call.cut.part(std::min(rank_, call.cut.owners() - 1), fold_.piece);
-  const std::uint64_t offset = mine.first * call.cut.element_bytes();
-  switch (call.cut.flow()) {
-    case Flow::kExchange:
-      if (mine.size() != 0) outcome.bytes += reduce_part(call, fold_.piece, 0, call.output + offset);
-      break;
-    case Flow::kScatter:
-      if (rank_ < call.cut.owners() && mine.size() != 0) {
-        outcome.bytes += reduce_part(call, fold_.piece, rank_, call.output + offset);
-      }
-      break;
-    case Flow::kFoldCast: {
-      auto* target = const_cast<std::byte*>(part_in_slot(call, fold_.piece, rank_, rank_));
-      outcome.bytes += reduce_part(call, fold_.piece, rank_, target);
-      progress_.folded.store(call.first + fold_.piece + 1, std::memory_order_release);
-      outcome.signal = true;
-      break;
-    }
-    case Flow::kGather:
-      for (std::uint32_t owner = 0; owner < call.cut.owners(); ++owner) {
-        outcome.bytes += copy_part(call, fold_.piece, owner, owner);
-      }
-      break;
-    case Flow::kBroadcast:
-      outcome.bytes += copy_part(call, fold_.piece, 0, static_cast<std::uint32_t>(call.id.peer));
-      break;
+  outcome.bytes += mover_.fold(call, fold_.piece);
+  if (call.cut.flow() == Flow::kFoldCast) {
+    progress_.folded.store(call.first + fold_.piece + 1, std::memory_order_release);
+    outcome.signal = true;
   }
   step(fold_);
   return true;
@@ -218,13 +133,13 @@ bool Lane::cast(Outcome& outcome, std::vector<Completion>& completed) {
     outcome.broken = true;
     return true;
   }
-  const Outstanding& call = at(cast_.call);
+  const LaneCall& call = at(cast_.call);
   const std::uint64_t number = call.first + cast_.piece;
-  if (call.cut.flow() == Flow::kFoldCast) {
+  if (mover_.casts(call)) {
     for (; cast_from_ < size_; ++cast_from_) {
       const bool mine = cast_from_ == rank_;
       if (!mine && segment_->progress(lane_, cast_from_).folded.load(std::memory_order_acquire) <= number) return false;
-      outcome.bytes += copy_part(call, cast_.piece, cast_from_, cast_from_);
+      outcome.bytes += mover_.cast(call, cast_.piece, cast_from_);
     }
     cast_from_ = 0;
   }

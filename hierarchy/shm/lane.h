@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/engine.h"
-#include "hierarchy/shm/piece_cut.h"
+#include "hierarchy/shm/mover.h"
 #include "hierarchy/shm/segment.h"
 
 namespace foldcast::hierarchy {
@@ -15,15 +15,15 @@ namespace foldcast::hierarchy {
 /// every rank is in slot k mod slots of its ring. Each piece passes three stages, in order, none of which waits:
 ///
 ///   publish  when everyone has consumed piece k - slots: copy what others need into the own slot, stamp it.
-///   fold     when those whose data is needed have published it: reduce (or copy) it. On a call's first piece this
-///   waits
-///            for everyone and compares what they called, so no output is written before all agree.
-///   cast     only for large all_reduces: copy the others' reduced shards when they are there. Then it is consumed.
+///   fold     when those whose data is needed have published it: reduce (or copy) it. Of a call's first piece, when
+///            everyone has, to compare what they called: no output is written before all agree.
+///   cast     only for large all_reduces and reduces: copy the others' reduced shards when they are there. Then the
+///            piece is consumed.
 ///
 /// A stage works on a later piece while the next one still waits for peers, so copying and reducing overlap.
 class Lane {
  public:
-  static constexpr std::uint64_t kQueue = 128;  ///< outstanding calls
+  static constexpr std::uint64_t kQueue = 64;  ///< outstanding calls
 
   Lane(std::shared_ptr<Segment> segment, std::uint32_t lane, std::uint32_t rank);
 
@@ -45,40 +45,27 @@ class Lane {
   void abandon(const Status& status, std::vector<Completion>& completed);
 
  private:
-  struct Outstanding {
-    CallId id;
-    PieceCut cut;
-    const std::byte* input = nullptr;
-    std::byte* output = nullptr;
-    std::uint64_t cookie = 0;
-    std::uint64_t first = 0;  ///< number of its first piece on the lane
-  };
   /// Piece `piece` of call number `call`.
   struct Cursor {
     std::uint64_t call = 0;
     std::uint64_t piece = 0;
   };
 
-  Outstanding& at(std::uint64_t call) { return queue_[call % kQueue]; }
+  LaneCall& at(std::uint64_t call) { return queue_[call % kQueue]; }
   void step(Cursor& cursor);
   bool slot_is_free(std::uint64_t number);
   bool fold(Outcome& outcome);
   bool cast(Outcome& outcome, std::vector<Completion>& completed);
 
-  bool is_source(const Outstanding& call, std::uint32_t peer) const;
-  bool arrived(const Outstanding& call, std::uint64_t piece, std::uint32_t peer);
-  std::uint64_t fill_slot(const Outstanding& call, std::uint64_t piece, PieceHeader& slot) const;
-  std::uint64_t reduce_part(const Outstanding& call, std::uint64_t piece, std::uint32_t owner, std::byte* target);
-  std::uint64_t copy_part(const Outstanding& call, std::uint64_t piece, std::uint32_t owner, std::uint32_t from) const;
-  const std::byte* part_in_slot(const Outstanding& call, std::uint64_t piece, std::uint32_t owner,
-                                std::uint32_t rank) const;
+  bool arrived(const LaneCall& call, std::uint64_t piece, std::uint32_t peer);
 
   std::shared_ptr<Segment> segment_;
   std::uint32_t lane_;
   std::uint32_t rank_;
   std::uint32_t size_;
   RankProgress& progress_;
-  std::array<Outstanding, kQueue> queue_;
+  Mover mover_;
+  std::array<LaneCall, kQueue> queue_;
   std::uint64_t head_ = 0;  ///< oldest outstanding call
   std::uint64_t tail_ = 0;  ///< next call's number
   std::uint64_t next_piece_ = 0;
@@ -87,9 +74,8 @@ class Lane {
   std::uint32_t folded_from_ = 0;           ///< ranks below are there for the piece at fold_
   std::uint32_t cast_from_ = 0;             ///< ranks below are copied for the piece at cast_
   std::vector<std::uint64_t> consumed_by_;  ///< what is known of each rank's `consumed`
-  std::vector<const std::byte*> inputs_;
-  bool unsignalled_ = false;  ///< consumed something without telling, see cast()
-  Status mismatch_;           ///< of the call at fold_
+  bool unsignalled_ = false;                ///< consumed something without telling, see cast()
+  Status mismatch_;                         ///< of the call at fold_
 };
 
 }  // namespace foldcast::hierarchy

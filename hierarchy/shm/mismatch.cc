@@ -28,7 +28,12 @@ Difference difference(const CallId& a, const CallId& b) {
   if (a.verb != b.verb) return {"verb", std::string(to_string(a.verb)), std::string(to_string(b.verb))};
   if (a.count != b.count) return {"fragment count", number(a.count), number(b.count)};
   if (a.owners != b.owners) return {"owners", number(a.owners), number(b.owners)};
-  return {"broadcasting local rank", number(a.peer), number(b.peer)};
+  const bool sharded = a.verb == Verb::kReduceScatter || a.verb == Verb::kAllGather;
+  auto cuts = [&](const CallId& id) {
+    return id.detail < 0 ? std::string("none") : "those of hash " + number(id.detail);
+  };
+  if (sharded) return {"cuts", cuts(a), cuts(b)};
+  return {"root's local rank", number(a.detail), number(b.detail)};
 }
 
 }  // namespace

@@ -7,57 +7,87 @@
 namespace foldcast::hierarchy {
 namespace {
 
-/// Up to here one round in which everyone reads everything beats two rounds in which each reads its share.
-constexpr std::uint64_t kExchangeBytes = 4096;
+/// Up to here one round in which everyone reads everything beats two rounds in which each reads its share. With two
+/// ranks both move as many bytes between cores (N a rank), and only the second round's wait is saved, against half a
+/// copy and half a reduction more; with n ranks an exchange moves (n - 1) N instead of 2 (n - 1)/n N.
+constexpr std::uint64_t kExchangeBytes = 8192;
 /// A call is cut in at least this many pieces, as long as they are not smaller than kLeastPiece: while one is reduced
-/// the next is being published.
+/// the next is being published. Smaller ones cost more in hand-overs than overlap gains.
 constexpr std::uint64_t kPiecesAtLeast = 4;
 constexpr std::uint64_t kLeastPiece = 16u << 10;
+constexpr std::uint64_t kLine = 64;
 
 constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return divide_up(value, unit) * unit; }
 
-Flow flow_of(const EngineCall& call, std::uint64_t bytes, std::uint64_t slot_bytes) {
+Flow flow_of(const EngineCall& call, std::uint32_t size, std::uint64_t bytes, std::uint64_t slot_bytes) {
   switch (call.verb) {
     case Verb::kReduceScatter:
-      return Flow::kScatter;
+      return Flow::kFold;
     case Verb::kAllGather:
+    case Verb::kGather:
       return Flow::kGather;
     case Verb::kBroadcast:
       return Flow::kBroadcast;
+    case Verb::kScatter:
+      return Flow::kScatter;
+    case Verb::kAllToAll:
+      return Flow::kTurn;
     case Verb::kAllReduce:
-      return bytes <= std::min(kExchangeBytes, slot_bytes) ? Flow::kExchange : Flow::kFoldCast;
+    case Verb::kReduce: {
+      const std::uint64_t limit = std::min(2 * kExchangeBytes / std::max(size, 2u), slot_bytes);
+      return size == 1 || bytes <= limit ? Flow::kExchange : Flow::kFoldCast;
+    }
     default:
       return Flow::kExchange;
   }
 }
 
+bool has_root(Verb verb) {
+  return verb == Verb::kBroadcast || verb == Verb::kReduce || verb == Verb::kGather || verb == Verb::kScatter;
+}
+
 }  // namespace
+
+std::uint64_t PieceCut::longest_shard() const {
+  if (cuts_ == nullptr) return divide_up(count_, owners_);
+  std::uint64_t longest = 0;
+  for (std::uint32_t owner = 0; owner < owners_; ++owner) longest = std::max(longest, shard(owner).size());
+  return longest;
+}
 
 PieceCut::PieceCut(const EngineCall& call, std::uint32_t size, std::uint64_t slot_bytes) {
   if (call.verb == Verb::kBarrier) return;
   count_ = call.count;
   element_bytes_ = size_of(call.signature.dtype);
   const std::uint64_t bytes = count_ * element_bytes_;
-  flow_ = size == 1 && call.verb == Verb::kAllReduce ? Flow::kExchange : flow_of(call, bytes, slot_bytes);
-  if (flow_ == Flow::kFoldCast) owners_ = size;
-  if (flow_ == Flow::kScatter || flow_ == Flow::kGather) owners_ = call.owners;
-
-  const bool all_in_one_slot = flow_ == Flow::kScatter || flow_ == Flow::kFoldCast;
-  const std::uint64_t regions = all_in_one_slot ? owners_ : 1;
-  const std::uint64_t longest = owners_ > 1 ? divide_up(count_, owners_) : count_;
-  const std::uint64_t published = longest * regions * element_bytes_;
-  if (published > kLeastPiece) {
-    const std::uint64_t piece = std::clamp(published / kPiecesAtLeast, kLeastPiece, std::max(kLeastPiece, slot_bytes));
-    // A region is whole cache lines, and at least one: the shape of the segment sees to it that they fit.
-    const std::uint64_t region = std::max<std::uint64_t>(64, std::min(piece, slot_bytes) / regions / 64 * 64);
-    pieces_ = std::max<std::uint64_t>(1, divide_up(longest, region / element_bytes_));
-  } else if (published > 0) {
-    const std::uint64_t region = slot_bytes / regions / 64 * 64;
-    pieces_ = std::max<std::uint64_t>(1, divide_up(longest, region / element_bytes_));
+  flow_ = flow_of(call, size, bytes, slot_bytes);
+  if (has_root(call.verb)) root_ = call.peer;
+  const bool has_owners = call.verb == Verb::kReduceScatter || call.verb == Verb::kAllGather;
+  if (has_owners) {
+    owners_ = call.owners;
+    cuts_ = call.cuts;
+  } else if (flow_ != Flow::kExchange && flow_ != Flow::kBroadcast) {
+    owners_ = size;
   }
-  const std::uint64_t part_bytes = divide_up(longest, pieces_) * element_bytes_;
-  stride_ = regions > 1 ? divide_up(part_bytes, 64) * 64 : 0;
-  inline_ = regions == 1 && part_bytes <= sizeof(PieceHeader::inline_payload);
+  if (flow_ == Flow::kExchange || bytes == 0) {
+    inline_ = bytes <= sizeof(PieceHeader::inline_payload);
+    return;
+  }
+
+  // A slot has a region for each part in it, which is whole cache lines, and at least one: the shape of the segment
+  // sees to it that they fit.
+  const std::uint64_t regions = flow_ == Flow::kGather || flow_ == Flow::kBroadcast ? 1 : owners_;
+  const std::uint64_t longest = longest_shard();
+  const std::uint64_t published = longest * regions * element_bytes_;
+  std::uint64_t piece = slot_bytes;
+  if (published > kLeastPiece) piece = std::clamp(published / kPiecesAtLeast, std::min(kLeastPiece, piece), piece);
+  const std::uint64_t region = std::max(kLine, piece / regions / kLine * kLine);
+  const std::uint64_t even = divide_up(longest, divide_up(longest, region / element_bytes_));
+  step_ = std::min(round_up(even * element_bytes_, kLine), region) / element_bytes_;
+  pieces_ = std::max<std::uint64_t>(1, divide_up(longest, step_));
+  stride_ = regions > 1 ? round_up(std::min(step_, longest) * element_bytes_, kLine) : 0;
+  inline_ = regions == 1 && std::min(step_, longest) * element_bytes_ <= sizeof(PieceHeader::inline_payload);
 }
 
 }  // namespace foldcast::hierarchy

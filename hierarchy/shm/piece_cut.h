@@ -7,17 +7,21 @@
 
 namespace foldcast::hierarchy {
 
-/// How the bytes of one call flow through the slots.
+/// How the bytes of one call flow through the slots. "All" are those whose result it is: of reduce and gather the root
+/// alone.
 enum class Flow : std::uint8_t {
-  kExchange,   ///< all publish everything and all reduce everything: small all_reduce, barrier
-  kScatter,    ///< all publish what others own, owners reduce: reduce_scatter
-  kFoldCast,   ///< as kScatter into the owners' slots, then all copy from there: large all_reduce
-  kGather,     ///< owners publish their shard, all copy: all_gather
+  kExchange,   ///< everyone publishes everything, all reduce everything: small all_reduce and reduce, barrier
+  kFold,       ///< everyone publishes what others own, owners reduce: reduce_scatter
+  kFoldCast,   ///< as kFold, also into the owners' slots, then all copy from there: large all_reduce and reduce
+  kGather,     ///< owners publish their shard, all copy: all_gather, gather
   kBroadcast,  ///< the root publishes, all copy
+  kScatter,    ///< the root publishes what others own, owners copy
+  kTurn,       ///< everyone publishes what others own, owners copy from everyone: all_to_all
 };
 
-/// One call cut into pieces that fit a slot. Shards are cut from the whole call, as schedules cut them; piece j holds,
-/// for each owner s, part j of shard s: every piece gives every owner work, and an owner's parts add up to its shard.
+/// One call cut into pieces that fit a slot. Shards are cut from the whole call, as schedules cut them or at the call's
+/// own cuts; piece j holds, for each owner s, part j of shard s: every piece gives every owner work, and an owner's
+/// parts add up to its shard. Parts begin a whole number of cache lines behind their shard's begin.
 class PieceCut {
  public:
   PieceCut() = default;
@@ -28,14 +32,20 @@ class PieceCut {
   std::uint32_t owners() const { return owners_; }
   std::uint64_t pieces() const { return pieces_; }  ///< at least 1: a call without elements still meets its peers
   std::uint64_t element_bytes() const { return element_bytes_; }
+  /// The local rank that publishes or, of reduce and gather, gets everything; -1 where none is special.
+  std::int32_t root() const { return root_; }
 
   /// The elements of the call that piece `piece` carries of shard `owner`.
   schedule::ElementRange part(std::uint32_t owner, std::uint64_t piece) const {
-    schedule::ElementRange shard{0, count_};
-    if (owners_ > 1) shard = {schedule::cut(count_, owner, owners_), schedule::cut(count_, owner + 1ull, owners_)};
-    if (pieces_ == 1) return shard;
-    return {shard.first + schedule::cut(shard.size(), piece, pieces_),
-            shard.first + schedule::cut(shard.size(), piece + 1, pieces_)};
+    const schedule::ElementRange whole = shard(owner);
+    if (pieces_ == 1) return whole;
+    const std::uint64_t first = whole.first + piece * step_;
+    if (first >= whole.last) return {whole.last, whole.last};
+    return {first, whole.last - first > step_ ? first + step_ : whole.last};
+  }
+  schedule::ElementRange shard(std::uint32_t owner) const {
+    if (owners_ == 1) return {0, count_};
+    return {shard_begin(owner), shard_begin(owner + 1)};
   }
   /// Where in the payload of a slot the part of `owner` lies.
   std::uint64_t offset(std::uint32_t owner) const { return owner * stride_; }
@@ -43,13 +53,24 @@ class PieceCut {
   bool is_inline() const { return inline_; }
 
  private:
+  std::uint64_t shard_begin(std::uint64_t index) const {
+    if (cuts_ != nullptr) return cuts_[index];
+    // The same number, without a division of 128 bits: parts are asked for all the time.
+    if (count_ >> 32 == 0) return count_ * index / owners_;
+    return schedule::cut(count_, index, owners_);
+  }
+  std::uint64_t longest_shard() const;
+
   Flow flow_ = Flow::kExchange;
   bool inline_ = true;
   std::uint32_t owners_ = 1;
+  std::int32_t root_ = -1;
   std::uint64_t count_ = 0;
   std::uint64_t element_bytes_ = 1;
   std::uint64_t pieces_ = 1;
+  std::uint64_t step_ = 0;  ///< elements of a part
   std::uint64_t stride_ = 0;
+  const std::uint64_t* cuts_ = nullptr;
 };
 
 }  // namespace foldcast::hierarchy

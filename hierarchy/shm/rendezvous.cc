@@ -1,7 +1,6 @@
 #include "hierarchy/shm/rendezvous.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <optional>
 
 #include "core/base/log.h"
+#include "hierarchy/shm/doorbells.h"
 #include "hierarchy/shm/local_socket.h"
 #include "hierarchy/shm/rendezvous_messages.h"
 
@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::size_t kMaxStrangers = 64;  ///< connections that have not said who they are
 
-Result<UniqueFd> make_doorbell() {
-  UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!doorbell) return system_error("eventfd for a node group's doorbell", errno);
-  return doorbell;
-}
-
 std::string local_rank(std::size_t rank) { return "local rank " + std::to_string(rank); }
 
 std::string milliseconds(std::chrono::milliseconds time) { return std::to_string(time.count()) + " ms"; }
@@ -30,15 +24,21 @@ std::string milliseconds(std::chrono::milliseconds time) { return std::to_string
 /// Local rank 0: accepts the others, makes the segment, hands it out.
 class Leader {
  public:
-  Leader(const ShmOptions& options, const SegmentShape& shape, Deadline deadline)
-      : options_(options), shape_(shape), deadline_(deadline), members_(shape.size) {}
+  Leader(const ShmOptions& options, const SegmentShape& shape, Bells bells)
+      : options_(options),
+        shape_(shape),
+        bells_(bells),
+        deadline_(Deadline::after(options.timeout)),
+        members_(shape.size) {}
 
-  Result<Membership> run() {
-    FOLDCAST_ASSIGN(members_[0].doorbell, make_doorbell());
+  Result<Meeting> run() {
+    if (bells_ == Bells::kMake) {
+      FOLDCAST_ASSIGN(members_[0].doorbell, Doorbells::make_one());
+    }
     if (shape_.size > 1) {
       FOLDCAST_ASSIGN(listener_, LocalSocket::listen(rendezvous_address(options_.name)));
     }
-    Result<Membership> made = make();
+    Result<Meeting> made = make();
     const std::string end = made.ok() ? encode_notice(Notice::kReady) : encode_failure(made.status());
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
       Member& member = members_[rank];
@@ -47,6 +47,7 @@ class Leader {
       Status sent = member.socket.send(end, {}, deadline_);
       if (!sent.ok()) log().debug("node group: {}: {}", local_rank(rank), sent.to_string());
     }
+    if (made.ok()) made->segment->prefault();
     return made;
   }
 
@@ -58,15 +59,18 @@ class Leader {
     UniqueFd doorbell;
   };
 
-  Result<Membership> make() {
+  Result<Meeting> make() {
     FOLDCAST_RETURN_IF_ERROR(gather());
     FOLDCAST_ASSIGN(UniqueFd memfd, Segment::allocate(shape_));
-    Membership membership;
-    FOLDCAST_ASSIGN(membership.segment, Segment::map(memfd.get(), shape_));
+    Meeting meeting;
+    FOLDCAST_ASSIGN(meeting.segment, Segment::map(memfd.get(), shape_));
+    FOLDCAST_RETURN_IF_ERROR(meeting.segment->claim(memfd.get(), 0));
     FOLDCAST_RETURN_IF_ERROR(welcome(memfd.get()));
     FOLDCAST_RETURN_IF_ERROR(await_ready());
-    for (Member& member : members_) membership.doorbells.push_back(std::move(member.doorbell));
-    return membership;
+    if (bells_ == Bells::kMake) {
+      for (Member& member : members_) meeting.doorbells.push_back(std::move(member.doorbell));
+    }
+    return meeting;
   }
 
   std::string missing(bool Member::*what) const {
@@ -132,7 +136,8 @@ class Leader {
     if (!message.ok()) return true;
     if (!message->has_value()) return false;
     auto hello = decode_hello((*message)->bytes, options_.name);
-    if (!hello || (*message)->descriptors.size() != 1) {
+    const std::size_t bells = bells_ == Bells::kMake ? 1 : 0;
+    if (!hello || (*message)->descriptors.size() != bells) {
       log().debug("node group: ignored a stranger's connection");
       return true;
     }
@@ -143,7 +148,7 @@ class Leader {
     Member& member = members_[hello->rank];
     member.joined = true;
     member.socket = std::move(stranger);
-    member.doorbell = std::move((*message)->descriptors.front());
+    if (bells != 0) member.doorbell = std::move((*message)->descriptors.front());
     return true;
   }
 
@@ -191,7 +196,9 @@ class Leader {
 
   Status welcome(int memfd) {
     std::vector<int> descriptors{memfd};
-    for (const Member& member : members_) descriptors.push_back(member.doorbell.get());
+    for (const Member& member : members_) {
+      if (bells_ == Bells::kMake) descriptors.push_back(member.doorbell.get());
+    }
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
       for (std::size_t sent = 0; sent < descriptors.size(); sent += LocalSocket::kMaxDescriptors) {
         auto batch = std::span<const int>(descriptors).subspan(sent);
@@ -213,6 +220,7 @@ class Leader {
 
   const ShmOptions& options_;
   const SegmentShape& shape_;
+  Bells bells_;
   Deadline deadline_;
   LocalSocket listener_;
   std::vector<Member> members_;
@@ -222,34 +230,51 @@ class Leader {
 /// Any other local rank.
 class Follower {
  public:
-  Follower(const ShmOptions& options, const SegmentShape& shape, Deadline deadline)
-      : options_(options), shape_(shape), deadline_(deadline) {}
+  Follower(const ShmOptions& options, const SegmentShape& shape, Bells bells)
+      : options_(options), shape_(shape), bells_(bells), deadline_(Deadline::after(options.timeout)) {}
 
-  Result<Membership> run() {
+  Result<Meeting> run() {
     FOLDCAST_RETURN_IF_ERROR(connect());
-    FOLDCAST_ASSIGN(const UniqueFd doorbell, make_doorbell());
-    const int own = doorbell.get();
-    Status sent = leader_.send(encode_hello(static_cast<std::uint32_t>(options_.rank), shape_, options_.name),
-                               {&own, 1}, deadline_);
-    if (!sent.ok()) return sent.with_context("local rank 0");
+    const auto rank = static_cast<std::uint32_t>(options_.rank);
+    FOLDCAST_RETURN_IF_ERROR(say_hello(rank));
     std::vector<UniqueFd> descriptors;
-    while (descriptors.size() < shape_.size + 1) {
+    const std::size_t wanted = 1 + (bells_ == Bells::kMake ? shape_.size : 0);
+    while (descriptors.size() < wanted) {
       FOLDCAST_ASSIGN(auto message, next(Notice::kWelcome));
       std::move(message.descriptors.begin(), message.descriptors.end(), std::back_inserter(descriptors));
     }
-    Membership membership;
-    Result<std::shared_ptr<Segment>> segment = Segment::map(descriptors.front().get(), shape_);
-    sent = leader_.send(segment.ok() ? encode_notice(Notice::kReady) : encode_failure(segment.status()), {}, deadline_);
+    Meeting meeting;
+    Result<std::shared_ptr<Segment>> segment = take(descriptors.front().get(), rank);
+    const Status sent =
+        leader_.send(segment.ok() ? encode_notice(Notice::kReady) : encode_failure(segment.status()), {}, deadline_);
     if (!segment.ok()) return segment.status();
     if (!sent.ok()) return sent.with_context("local rank 0");
     FOLDCAST_RETURN_IF_ERROR(next(Notice::kReady).status());
-    membership.segment = std::move(*segment);
+    (*segment)->prefault();
+    meeting.segment = std::move(*segment);
     descriptors.erase(descriptors.begin());
-    membership.doorbells = std::move(descriptors);
-    return membership;
+    meeting.doorbells = std::move(descriptors);
+    return meeting;
   }
 
  private:
+  Status say_hello(std::uint32_t rank) {
+    UniqueFd doorbell;
+    std::vector<int> descriptors;
+    if (bells_ == Bells::kMake) {
+      FOLDCAST_ASSIGN(doorbell, Doorbells::make_one());
+      descriptors.push_back(doorbell.get());
+    }
+    const Status sent = leader_.send(encode_hello(rank, shape_, options_.name), descriptors, deadline_);
+    return sent.with_context("local rank 0");
+  }
+
+  Result<std::shared_ptr<Segment>> take(int memfd, std::uint32_t rank) const {
+    FOLDCAST_ASSIGN(std::shared_ptr<Segment> segment, Segment::map(memfd, shape_));
+    FOLDCAST_RETURN_IF_ERROR(segment->claim(memfd, rank));
+    return segment;
+  }
+
   Status connect() {
     for (;;) {
       FOLDCAST_ASSIGN(auto connected, LocalSocket::try_connect(rendezvous_address(options_.name)));
@@ -299,6 +324,7 @@ class Follower {
 
   const ShmOptions& options_;
   const SegmentShape& shape_;
+  Bells bells_;
   Deadline deadline_;
   LocalSocket leader_;
   std::string missing_;
@@ -315,10 +341,9 @@ std::string rendezvous_address(std::string_view name) {
   return address;
 }
 
-Result<Membership> meet(const ShmOptions& options, const SegmentShape& shape) {
-  const Deadline deadline = Deadline::after(options.timeout);
-  if (options.rank == 0) return Leader(options, shape, deadline).run();
-  return Follower(options, shape, deadline).run();
+Result<Meeting> meet(const ShmOptions& options, const SegmentShape& shape, Bells bells) {
+  if (options.rank == 0) return Leader(options, shape, bells).run();
+  return Follower(options, shape, bells).run();
 }
 
 }  // namespace foldcast::hierarchy

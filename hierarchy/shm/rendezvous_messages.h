@@ -10,18 +10,19 @@
 
 namespace foldcast::hierarchy {
 
-// How local rank 0 (the leader) and the others meet:
+// How local rank 0 (the leader) and the others meet. First the member says who it is and what it expects, with its
+// doorbell unless it has those of a group above; the group's name proves that it belongs:
 //
-//   member: Hello, with its doorbell   who it is and what it expects; the group's name proves that it belongs
-//   leader: kWaiting text              who is still missing; sent again when that changes, for the member's own timeout
-//   leader: kWelcome                   all are there: the segment, then all doorbells in rank order, over several
-//   messages member: kReady | kFailed text      it has mapped the segment, or why it cannot leader: kReady | kFailed
-//   text      all have, or why the group cannot be; the end
+//   member   Hello
+//   leader   kWaiting text         who is still missing; again when that changes, for the member's own timeout
+//   leader   kWelcome              all are there: the segment, then all doorbells in rank order; several messages
+//   member   kReady, kFailed text  it has mapped the segment and its own slots have memory, or why not
+//   leader   kReady, kFailed text  all have, or why the group cannot be; the end
 //
 // Both run on one machine as one user, so plain structs in native byte order do.
 
 struct Hello {
-  static constexpr std::uint64_t kMagic = 0x31'65'64'6f'6e'63'66;  ///< "fcnode1"
+  static constexpr std::uint64_t kMagic = 0x32'65'64'6f'6e'63'66;  ///< "fcnode2"
   std::uint64_t magic = kMagic;
   std::uint32_t rank = 0;
   std::uint32_t size = 0;

@@ -23,12 +23,19 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::uint64_t kMaxSlotBytes = std::uint64_t{1} << 40;
 constexpr std::uint32_t kMaxSlots = 1u << 16;
 constexpr int kMaxSize = 4096;
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 std::uint64_t progress_offset(const SegmentShape& shape) { return round_up(shape.size, 64); }
 std::uint64_t slots_offset(const SegmentShape& shape) {
   return round_up(progress_offset(shape) + NodeGroup::kLanes * shape.size * sizeof(RankProgress), 4096);
+}
+
+std::uint64_t ring_bytes(const SegmentShape& shape) {
+  return round_up(std::uint64_t{NodeGroup::kLanes} * shape.slots * (sizeof(PieceHeader) + shape.slot_bytes), 4096);
 }
 
 std::uint64_t read_number(const std::string& path, std::uint64_t otherwise) {
@@ -70,10 +77,7 @@ Status no_room(const SegmentShape& shape, const std::string& why) {
 
 bool same_call(const CallId& a, const CallId& b) { return std::memcmp(&a, &b, offsetof(CallId, backlog)) == 0; }
 
-std::uint64_t SegmentShape::bytes() const {
-  const std::uint64_t rings = std::uint64_t{NodeGroup::kLanes} * size * slots;
-  return round_up(slots_offset(*this) + rings * (sizeof(PieceHeader) + slot_bytes), 4096);
-}
+std::uint64_t SegmentShape::bytes() const { return slots_offset(*this) + size * ring_bytes(*this); }
 
 Result<SegmentShape> SegmentShape::create(int size, std::uint64_t slot_bytes, std::uint32_t slots) {
   if (size < 1 || size > kMaxSize) {
@@ -108,11 +112,6 @@ Result<UniqueFd> Segment::allocate(const SegmentShape& shape) {
   if (::ftruncate(memfd.get(), static_cast<off_t>(bytes)) != 0) {
     return no_room(shape, std::string("ftruncate failed: ") + std::strerror(errno));
   }
-  int failed = 0;
-  do {
-    failed = ::posix_fallocate(memfd.get(), 0, static_cast<off_t>(bytes));
-  } while (failed == EINTR);
-  if (failed != 0) return no_room(shape, std::string("the kernel has less: ") + std::strerror(failed));
   if (::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) return system_error("sealing the node's shared segment", errno);
   return memfd;
 }
@@ -126,13 +125,40 @@ Result<std::shared_ptr<Segment>> Segment::map(int memfd, const SegmentShape& sha
                             std::to_string(seals) + ", where one of " + std::to_string(shape.bytes()) +
                             " was agreed; run the same Foldcast on all ranks");
   }
-  void* base = ::mmap(nullptr, shape.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memfd, 0);
+  void* base = ::mmap(nullptr, shape.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
   if (base == MAP_FAILED) return no_room(shape, std::string("mapping it failed: ") + std::strerror(errno));
+  // Only where the system gives shared memory huge pages to those who ask.
+  (void)::madvise(base, shape.bytes(), MADV_HUGEPAGE);
   return std::shared_ptr<Segment>(new Segment(static_cast<std::byte*>(base), shape));
 }
 
+Status Segment::claim(int memfd, std::uint32_t rank) const {
+  const std::uint64_t begin = rank == 0 ? 0 : slots_offset_ + rank * ring_bytes_;
+  const std::uint64_t bytes = slots_offset_ + (rank + 1) * ring_bytes_ - begin;
+  // Populating can give huge pages, which allocating in the file cannot.
+  if (::madvise(base_ + begin, bytes, MADV_POPULATE_WRITE) == 0) return ok_status();
+  int failed = 0;
+  do {
+    failed = ::posix_fallocate(memfd, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  } while (failed == EINTR);
+  if (failed != 0) return no_room(shape_, std::string("the kernel has less: ") + std::strerror(failed));
+  return ok_status();
+}
+
+void Segment::prefault() const {
+  if (::madvise(base_, shape_.bytes(), MADV_POPULATE_WRITE) == 0) return;
+  for (std::uint64_t offset = 0; offset < shape_.bytes(); offset += 4096) {
+    // Adds nothing, but writes: a page that was only read would fault again. Others may be at work already.
+    reinterpret_cast<std::atomic<std::uint8_t>*>(base_ + offset)->fetch_or(0, std::memory_order_relaxed);
+  }
+}
+
 Segment::Segment(std::byte* base, const SegmentShape& shape)
-    : base_(base), shape_(shape), progress_offset_(progress_offset(shape)), slots_offset_(slots_offset(shape)) {}
+    : base_(base),
+      shape_(shape),
+      progress_offset_(progress_offset(shape)),
+      slots_offset_(slots_offset(shape)),
+      ring_bytes_(ring_bytes(shape)) {}
 
 Segment::~Segment() { ::munmap(base_, shape_.bytes()); }
 

@@ -17,7 +17,7 @@ struct CallId {
   std::uint64_t sequence = 0;
   std::uint64_t count = 0;  ///< elements of this engine call (a fragment of the signature's count)
   std::uint32_t fragment = 0;
-  std::int32_t peer = -1;
+  std::int32_t detail = -1;  ///< the root's local rank, or a hash of the cuts
   std::uint16_t owners = 0;
   Verb verb = Verb::kBarrier;
   std::uint8_t reserved = 0;
@@ -56,15 +56,23 @@ struct SegmentShape {
   static Result<SegmentShape> create(int size, std::uint64_t slot_bytes, std::uint32_t slots);
 };
 
-/// The members' common memory, mapped: sleep flags, then per lane and rank the progress counters and a ring of slots.
-/// Owns its mapping, not the descriptor. Threads may share one.
+/// The members' common memory, mapped: sleep flags and the progress counters per lane and rank, then for each rank, in
+/// pages of its own, a ring of slots per lane. Owns its mapping, not the descriptor. Threads may share one.
+///
+/// Set up in three steps, so that no memory is missing later (a SIGBUS) or touched for the first time by a call:
+/// one member allocates, all map and claim their own slots, and when all have, all prefault().
 class Segment {
  public:
-  /// A new sealed memfd of the shape's size, all of it allocated, so that memory that is not there is
-  /// kResourceExhausted here and never a SIGBUS later.
+  /// A new sealed memfd of the shape's size. kResourceExhausted when there is not so much memory.
   static Result<UniqueFd> allocate(const SegmentShape& shape);
   /// Maps what allocate() made, here or in another process; refuses one of another size or that could still shrink.
   static Result<std::shared_ptr<Segment>> map(int memfd, const SegmentShape& shape);
+  /// Allocates the pages of this rank's slots (and rank 0 those all share). Who touches a page first decides on which
+  /// NUMA node it is: a slot is on its writer's, because writes that go far stall more than reads, which are
+  /// prefetched. kResourceExhausted when there is no memory any more.
+  Status claim(int memfd, std::uint32_t rank) const;
+  /// Maps all pages, which all are there.
+  void prefault() const;
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -78,8 +86,9 @@ class Segment {
   }
   /// The slot of the lane's piece number `piece`.
   PieceHeader& slot(std::uint32_t lane, std::uint32_t rank, std::uint64_t piece) const {
-    std::uint64_t index = (std::uint64_t{lane} * shape_.size + rank) * shape_.slots + (piece & (shape_.slots - 1));
-    return *reinterpret_cast<PieceHeader*>(base_ + slots_offset_ + index * (sizeof(PieceHeader) + shape_.slot_bytes));
+    const std::uint64_t index = std::uint64_t{lane} * shape_.slots + (piece & (shape_.slots - 1));
+    return *reinterpret_cast<PieceHeader*>(base_ + slots_offset_ + rank * ring_bytes_ +
+                                           index * (sizeof(PieceHeader) + shape_.slot_bytes));
   }
 
  private:
@@ -89,6 +98,7 @@ class Segment {
   SegmentShape shape_;
   std::uint64_t progress_offset_;
   std::uint64_t slots_offset_;
+  std::uint64_t ring_bytes_;  ///< of one rank, both lanes
 };
 
 }  // namespace foldcast::hierarchy

@@ -2,16 +2,17 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <sstream>
 #include <thread>
 
 #include "core/schedule/step.h"
+#include "kernels/user_op.h"
 
 namespace foldcast::hierarchy {
 namespace {
@@ -30,15 +31,23 @@ void store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof value);
 }
 
-/// Of a number that the dtype holds exactly; integers wrap.
+/// A positive normal number, rounded to nearest even.
+std::uint32_t small_float(double value, int mantissa_bits, int bias) {
+  if (value == 0) return 0;
+  int exponent = 0;
+  const double fraction = std::frexp(value, &exponent);  // in [0.5, 1)
+  const auto scaled = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(fraction, mantissa_bits + 1)));
+  // A mantissa that was rounded up to two carries into the exponent by itself.
+  return (static_cast<std::uint32_t>(exponent - 1 + bias) << mantissa_bits) + scaled - (1u << mantissa_bits);
+}
+
+/// Of a small number; integers wrap.
 void encode(Datatype dtype, double value, std::byte* at) {
   const auto integer = static_cast<std::int64_t>(value);
-  std::uint32_t bits = 0;
-  const auto narrow = static_cast<float>(value);
-  std::memcpy(&bits, &narrow, sizeof bits);
   switch (dtype) {
     case Datatype::kInt8:
     case Datatype::kUint8:
+    case Datatype::kBool:
       return store(at, static_cast<std::uint8_t>(integer));
     case Datatype::kInt16:
     case Datatype::kUint16:
@@ -50,21 +59,32 @@ void encode(Datatype dtype, double value, std::byte* at) {
     case Datatype::kUint64:
       return store(at, integer);
     case Datatype::kFloat16:
-      // Positive normal numbers of few bits only: the exponent's bias goes from 127 to 15.
-      return store(at, static_cast<std::uint16_t>((bits >> 13) - ((127 - 15) << 10)));
+      return store(at, static_cast<std::uint16_t>(small_float(value, 10, 15)));
     case Datatype::kBfloat16:
-      return store(at, static_cast<std::uint16_t>(bits >> 16));
+      return store(at, static_cast<std::uint16_t>(small_float(value, 7, 127)));
+    case Datatype::kFloat8E4m3:
+      return store(at, static_cast<std::uint8_t>(small_float(value, 3, 7)));
+    case Datatype::kFloat8E5m2:
+      return store(at, static_cast<std::uint8_t>(small_float(value, 2, 15)));
     case Datatype::kFloat32:
-      return store(at, narrow);
+      return store(at, static_cast<float>(value));
     case Datatype::kFloat64:
       return store(at, value);
   }
 }
 
-Result<Membership> share(const std::shared_ptr<Segment>& segment, const std::vector<UniqueFd>& doorbells) {
-  Membership membership{segment, {}};
-  for (const UniqueFd& doorbell : doorbells) membership.doorbells.emplace_back(::dup(doorbell.get()));
-  return membership;
+Membership share(const std::shared_ptr<Segment>& segment, const std::vector<UniqueFd>& bells, std::uint32_t rank) {
+  std::vector<UniqueFd> own;
+  std::vector<std::uint32_t> bell_of;
+  for (const UniqueFd& bell : bells) {
+    bell_of.push_back(static_cast<std::uint32_t>(own.size()));
+    own.emplace_back(::dup(bell.get()));
+  }
+  return {segment, std::make_shared<Doorbells>(std::move(own), rank), std::move(bell_of)};
+}
+
+void take_left(const void* left, void* right, std::size_t count, Datatype dtype, void*) {
+  std::memcpy(right, left, count * size_of(dtype));
 }
 
 }  // namespace
@@ -81,13 +101,29 @@ std::string fresh_name() {
 }
 
 std::string describe(const Case& one) {
-  static constexpr const char* kVerbs[] = {"send",       "recv",      "all_reduce", "reduce_scatter",
-                                           "all_gather", "broadcast", "barrier"};
   std::ostringstream text;
-  text << kVerbs[static_cast<int>(one.verb)] << " of " << one.count << " " << to_string(one.dtype) << " "
-       << to_string(one.op) << ", owners " << one.owners << ", root " << one.root
-       << (one.in_place ? ", in place" : ", not in place") << ", lane " << int{one.lane} << ", call " << one.sequence;
+  text << to_string(one.verb) << " of " << one.count << " " << to_string(one.dtype) << " " << to_string(one.op)
+       << ", owners " << one.owners << (one.cuts.empty() ? "" : " (uneven)") << ", root " << one.root
+       << (one.in_place ? ", in place" : ", not in place") << (one.lean ? ", lean" : "") << ", lane " << int{one.lane}
+       << ", call " << one.sequence;
   return text.str();
+}
+
+Case fit(Case one, int size) {
+  const auto n = static_cast<std::uint64_t>(size);
+  if (one.verb == Verb::kAllToAll) one.count = (one.count + n - 1) / n * n;
+  const bool takes_owners = one.verb == Verb::kReduceScatter || one.verb == Verb::kAllGather;
+  if (!takes_owners) {
+    one.owners = static_cast<std::uint16_t>(n);
+    one.cuts.clear();
+  }
+  if (!is_user(one.op) && !is_defined(one.dtype, one.op)) one.op = ReduceOp::kMax;
+  return one;
+}
+
+ReduceOp left_op() {
+  static const ReduceOp op = kernels::register_user_op({.function = take_left}).value();
+  return op;
 }
 
 Exchange::Exchange(const Case& one, std::uint32_t rank, std::uint32_t size, std::uint64_t seed)
@@ -102,7 +138,30 @@ Exchange::Exchange(const Case& one, std::uint32_t rank, std::uint32_t size, std:
 }
 
 double Exchange::value(std::uint32_t rank, std::uint64_t index) const {
-  return 1.0 + static_cast<double>(mix(seed_ ^ mix(rank + 1) ^ index) & 1);
+  const std::uint64_t random = mix(seed_ ^ mix(rank + 1) ^ index);
+  if (case_.dtype == Datatype::kBool) return static_cast<double>(random & 1);
+  if (case_.op >= ReduceOp::kLand && case_.op <= ReduceOp::kBxor) return static_cast<double>(random & 3);
+  return 1.0 + static_cast<double>(random & 1);
+}
+
+std::uint64_t Exchange::cut(std::uint64_t owner) const {
+  return case_.cuts.empty() ? schedule::cut(case_.count, owner, case_.owners) : case_.cuts[owner];
+}
+
+bool Exchange::reads_input() const {
+  const bool is_root = case_.root == static_cast<std::int32_t>(rank_);
+  const bool owns = rank_ < case_.owners && cut(rank_) != cut(rank_ + 1);
+  if (case_.verb == Verb::kBroadcast || case_.verb == Verb::kScatter) return is_root;
+  if (case_.verb == Verb::kAllGather || case_.verb == Verb::kGather) return owns;
+  return case_.verb != Verb::kBarrier;
+}
+
+bool Exchange::writes_output() const {
+  const bool is_root = case_.root == static_cast<std::int32_t>(rank_);
+  const bool owns = rank_ < case_.owners && cut(rank_) != cut(rank_ + 1);
+  if (case_.verb == Verb::kReduce || case_.verb == Verb::kGather) return is_root;
+  if (case_.verb == Verb::kReduceScatter || case_.verb == Verb::kScatter) return owns;
+  return case_.verb != Verb::kBarrier;
 }
 
 EngineCall Exchange::call() {
@@ -113,22 +172,65 @@ EngineCall Exchange::call() {
   call.peer = case_.root;
   call.output = memory_.data() + kGuard;
   call.input = case_.in_place ? call.output : input_.data();
+  if (case_.lean && !reads_input()) call.input = nullptr;
+  if (case_.lean && !writes_output()) call.output = nullptr;
   call.count = case_.count;
+  if (!case_.cuts.empty()) call.cuts = case_.cuts.data();
   call.key.sequence = case_.sequence;
   call.signature = {Collective::kAllReduce, case_.dtype, case_.op, WireFormat::kExact, 0, case_.count};
   return call;
 }
 
+double Exchange::combine(double left, double right) const {
+  if (is_user(case_.op)) return left;
+  const auto a = static_cast<std::uint64_t>(left);
+  const auto b = static_cast<std::uint64_t>(right);
+  switch (case_.op) {
+    case ReduceOp::kProd:
+      return left * right;
+    case ReduceOp::kMin:
+      return std::min(left, right);
+    case ReduceOp::kMax:
+      return std::max(left, right);
+    case ReduceOp::kLand:
+      return a != 0 && b != 0 ? 1 : 0;
+    case ReduceOp::kLor:
+      return a != 0 || b != 0 ? 1 : 0;
+    case ReduceOp::kLxor:
+      return (a != 0) != (b != 0) ? 1 : 0;
+    case ReduceOp::kBand:
+      return static_cast<double>(a & b);
+    case ReduceOp::kBor:
+      return static_cast<double>(a | b);
+    case ReduceOp::kBxor:
+      return static_cast<double>(a ^ b);
+    default:
+      return case_.dtype == Datatype::kBool ? std::max(left, right) : left + right;
+  }
+}
+
 double Exchange::expected(std::uint64_t index, double before) const {
   std::uint32_t owner = 0;
-  while (index >= schedule::cut(case_.count, owner + 1, case_.owners)) ++owner;
+  while (owner + 1 < case_.owners && index >= cut(owner + 1)) ++owner;
+  const auto root = static_cast<std::uint32_t>(case_.root);
   switch (case_.verb) {
     case Verb::kAllGather:
       return value(owner, index);
+    case Verb::kGather:
+      return rank_ == root ? value(owner, index) : before;
     case Verb::kBroadcast:
-      return value(static_cast<std::uint32_t>(case_.root), index);
+      return value(root, index);
+    case Verb::kScatter:
+      return owner == rank_ ? value(root, index) : before;
+    case Verb::kAllToAll: {
+      const std::uint64_t shard = case_.count / size_;
+      return value(owner, rank_ * shard + index % shard);
+    }
     case Verb::kReduceScatter:
       if (owner != rank_) return before;
+      break;
+    case Verb::kReduce:
+      if (rank_ != root) return before;
       break;
     case Verb::kAllReduce:
       break;
@@ -136,22 +238,8 @@ double Exchange::expected(std::uint64_t index, double before) const {
       return before;
   }
   double total = value(0, index);
-  for (std::uint32_t rank = 1; rank < size_; ++rank) {
-    const double next = value(rank, index);
-    switch (case_.op) {
-      case ReduceOp::kProd:
-        total *= next;
-        break;
-      case ReduceOp::kMin:
-        total = std::min(total, next);
-        break;
-      case ReduceOp::kMax:
-        total = std::max(total, next);
-        break;
-      default:
-        total += next;
-    }
-  }
+  for (std::uint32_t rank = 1; rank < size_; ++rank) total = combine(total, value(rank, index));
+  // Logical ops give 0 or 1 of a single operand as well, but a group of one copies.
   return total;
 }
 
@@ -219,7 +307,11 @@ void as_threads(const ShmOptions& options, Mapping mapping, const std::function<
     auto memfd = Segment::allocate(*shape);
     ASSERT_TRUE(memfd.ok()) << memfd.status().to_string();
     segment = Segment::map(memfd->get(), *shape).value();
-    for (int rank = 0; rank < common.size; ++rank) doorbells.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    for (int rank = 0; rank < common.size; ++rank) {
+      ASSERT_TRUE(segment->claim(memfd->get(), static_cast<std::uint32_t>(rank)).ok());
+      doorbells.push_back(std::move(Doorbells::make_one()).value());
+    }
+    segment->prefault();
   }
   std::vector<std::thread> threads;
   for (int rank = 0; rank < common.size; ++rank) {
@@ -227,7 +319,8 @@ void as_threads(const ShmOptions& options, Mapping mapping, const std::function<
       ShmOptions own = common;
       own.rank = rank;
       if (segment) {
-        ShmNodeGroup group(share(segment, doorbells).value(), static_cast<std::uint32_t>(rank));
+        const auto own_rank = static_cast<std::uint32_t>(rank);
+        ShmNodeGroup group(share(segment, doorbells, own_rank), own_rank);
         return body(group);
       }
       auto group = make_shm_node_group(own);

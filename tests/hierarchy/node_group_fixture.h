@@ -27,10 +27,17 @@ struct Case {
   std::uint16_t owners = 1;
   std::int32_t root = 0;
   bool in_place = false;
+  bool lean = false;                  ///< buffers that are not needed are null
+  std::vector<std::uint64_t> cuts{};  ///< of uneven shards
   std::uint8_t lane = 0;
   std::uint64_t sequence = 0;
 };
 std::string describe(const Case& one);
+/// The nearest case that a group of `size` takes.
+Case fit(Case one, int size);
+/// A user's op that gives the left operand: associative, and wrong in any other order than that of the ranks.
+/// Registered once, for good.
+ReduceOp left_op();
 
 /// One rank's buffers for a case: random small numbers that every dtype holds exactly, guard bytes around, and the
 /// expected output computed serially from what all ranks put in.
@@ -44,6 +51,10 @@ class Exchange {
   std::string check_untouched() const;
 
  private:
+  std::uint64_t cut(std::uint64_t owner) const;
+  double combine(double left, double right) const;
+  bool reads_input() const;
+  bool writes_output() const;
   double value(std::uint32_t rank, std::uint64_t index) const;
   double expected(std::uint64_t index, double before) const;
   std::string compare(const std::vector<std::byte>& wanted) const;

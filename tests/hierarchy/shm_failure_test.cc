@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "hierarchy/shm/local_socket.h"
+#include "hierarchy/shm/rendezvous.h"
 #include "hierarchy/shm/rendezvous_messages.h"
 #include "tests/hierarchy/node_group_fixture.h"
 
@@ -78,9 +79,12 @@ TEST(ShmProcesses, ReduceAcrossProcesses) {
   for (int size : {2, 3}) {
     auto body = [seed](NodeGroup& group) -> std::string {
       for (std::uint64_t sequence = 0; sequence < 600; ++sequence) {
-        Case one{.verb = static_cast<Verb>(2 + sequence % 5),
+        const auto n = static_cast<std::uint64_t>(group.size());
+        Case one{.verb = static_cast<Verb>(2 + sequence % 9),
                  .count = sequence % 7 == 0 ? sequence * 31 : sequence % 11};
-        one.owners = static_cast<std::uint16_t>(1 + sequence % static_cast<std::uint64_t>(group.size()));
+        one.owners = static_cast<std::uint16_t>(1 + sequence % n);
+        one.root = static_cast<std::int32_t>(sequence / 9 % n);
+        one = fit(one, group.size());
         one.in_place = sequence % 2 == 0;
         one.sequence = sequence;
         if (std::string wrong = run_case(group, one, seed); !wrong.empty()) return wrong;
@@ -175,6 +179,30 @@ TEST(ShmMismatch, EndsOnAllMembersNamingBothSides) {
   }
 }
 
+TEST(ShmMismatch, RootsAndCutsAreCompared) {
+  static constexpr std::uint64_t kCuts[] = {0, 2, 8};
+  static constexpr std::uint64_t kOthers[] = {0, 3, 8};
+  const std::pair<const char*, void (*)(EngineCall&, bool)> cases[] = {
+      {"root's local rank", [](EngineCall& c, bool odd) { c.verb = Verb::kReduce, c.peer = odd ? 1 : 0; }},
+      {"root's local rank", [](EngineCall& c, bool odd) { c.verb = Verb::kGather, c.peer = odd ? 1 : 0; }},
+      {"cuts", [](EngineCall& c, bool odd) { c.verb = Verb::kAllGather, c.cuts = odd ? kCuts : kOthers; }},
+      {"cuts", [](EngineCall& c, bool odd) { c.verb = Verb::kReduceScatter, c.cuts = odd ? nullptr : kCuts; }},
+  };
+  for (const auto& [field, change] : cases) {
+    as_threads({.name = {}, .size = 2}, Mapping::kEach, [&, field = field, change = change](NodeGroup& group) {
+      Exchange exchange({.count = 8, .owners = 2, .sequence = 1}, static_cast<std::uint32_t>(group.rank()), 2, 1);
+      EngineCall call = exchange.call();
+      change(call, group.rank() == 1);
+      ASSERT_EQ(group.post(call, 1), Posted::kAccepted);
+      auto ended = finish(group, 1);
+      ASSERT_TRUE(ended);
+      EXPECT_EQ(ended->front().status.code(), Code::kMismatch);
+      EXPECT_THAT(ended->front().status.message(), HasSubstr(std::string(field) + " differs"));
+      EXPECT_EQ(exchange.check_untouched(), "");
+    });
+  }
+}
+
 TEST(ShmMismatch, EarlierCallsStillComplete) {
   const std::uint64_t seed = fresh_seed();
   as_threads({.name = {}, .size = 3, .slot_bytes = 1024}, Mapping::kShared, [&](NodeGroup& group) {
@@ -221,6 +249,9 @@ TEST(ShmNodeGroup, CancelEndsOutstandingAndLaterCalls) {
   });
 }
 
+constexpr std::uint64_t kDescending[] = {0, 5, 4};
+constexpr std::uint64_t kShort[] = {0, 1, 3};
+
 TEST(ShmNodeGroup, InvalidCallsAreRefusedByNameAndLeaveTheGroupWhole) {
   const std::uint64_t seed = fresh_seed();
   as_threads({.name = {}, .size = 2}, Mapping::kEach, [&](NodeGroup& group) {
@@ -232,12 +263,25 @@ TEST(ShmNodeGroup, InvalidCallsAreRefusedByNameAndLeaveTheGroupWhole) {
         {"lane 2", [](EngineCall& c) { c.lane = 2; }},
         {"transport", [](EngineCall& c) { c.verb = Verb::kSend; }},
         {"unknown datatype", [](EngineCall& c) { c.signature.dtype = static_cast<Datatype>(77); }},
-        {"unknown datatype or op", [](EngineCall& c) { c.signature.op = static_cast<ReduceOp>(9); }},
+        {"unknown op", [](EngineCall& c) { c.signature.op = static_cast<ReduceOp>(kReduceOpCount); }},
+        {"not registered", [](EngineCall& c) { c.signature.op = static_cast<ReduceOp>(64 + 150); }},
+        {"band is not defined for float32",
+         [](EngineCall& c) { c.signature.dtype = Datatype::kFloat32, c.signature.op = ReduceOp::kBand; }},
+        {"avg is not defined for bool",
+         [](EngineCall& c) {
+           c.verb = Verb::kReduce, c.peer = 0, c.signature.dtype = Datatype::kBool, c.signature.op = ReduceOp::kAvg;
+         }},
         {"null buffer", [](EngineCall& c) { c.output = nullptr; }},
         {"more than memory", [](EngineCall& c) { c.count = ~0ull; }},
         {"0 owners", [](EngineCall& c) { c.verb = Verb::kReduceScatter, c.owners = 0; }},
         {"3 owners", [](EngineCall& c) { c.verb = Verb::kAllGather, c.owners = 3; }},
-        {"broadcast from local rank 2", [](EngineCall& c) { c.verb = Verb::kBroadcast, c.peer = 2; }},
+        {"broadcast with local rank 2 as root", [](EngineCall& c) { c.verb = Verb::kBroadcast, c.peer = 2; }},
+        {"reduce with local rank -1 as root", [](EngineCall& c) { c.verb = Verb::kReduce, c.peer = -1; }},
+        {"gather with local rank 9 as root", [](EngineCall& c) { c.verb = Verb::kGather, c.peer = 9; }},
+        {"uneven shards", [](EngineCall& c) { c.verb = Verb::kAllToAll, c.count = 3; }},
+        {"do not ascend", [](EngineCall& c) { c.verb = Verb::kAllGather, c.owners = 2, c.cuts = kDescending; }},
+        {"do not reach from 0 to count 4",
+         [](EngineCall& c) { c.verb = Verb::kAllGather, c.owners = 2, c.cuts = kShort; }},
     };
     for (const auto& spoil : spoils) {
       EngineCall call = exchange.call();

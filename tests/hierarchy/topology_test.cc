@@ -13,14 +13,12 @@ namespace {
 
 using testing::ElementsAre;
 
-HostIdentity identity(const std::string& kernel, const std::string& node, std::uint32_t cores = 2) {
+HostIdentity identity(const std::string& kernel, const std::string& node, const std::string& core_set = "0-1") {
   HostIdentity one;
   one.hostname = node;
   one.kernel = kernel;
   one.node = node;
-  one.pid = 12345;
-  one.cores = cores;
-  one.numa_node = 1;
+  one.core_set = core_set;
   return one;
 }
 
@@ -31,9 +29,8 @@ TEST(HostIdentity, RoundTrip) {
   EXPECT_EQ(parsed->hostname, one.hostname);
   EXPECT_EQ(parsed->kernel, one.kernel);
   EXPECT_EQ(parsed->node, one.node);
-  EXPECT_EQ(parsed->pid, one.pid);
-  EXPECT_EQ(parsed->cores, one.cores);
-  EXPECT_EQ(parsed->numa_node, one.numa_node);
+  EXPECT_EQ(parsed->core_set, one.core_set);
+  EXPECT_EQ(parsed->cores, 2u);
 }
 
 TEST(HostIdentity, CutShortExtendedOrAnotherVersionIsRefused) {
@@ -63,7 +60,6 @@ TEST(HostIdentity, GarbageIsRefusedOrBounded) {
     auto parsed = HostIdentity::parse(bytes);
     if (!parsed.ok()) continue;
     EXPECT_GE(parsed->cores, 1u);
-    EXPECT_GE(parsed->pid, 0);
     EXPECT_EQ(parsed->serialize(), bytes) << "two spellings of one identity";
   }
 }
@@ -72,7 +68,6 @@ TEST(HostIdentity, OfThisProcess) {
   auto one = this_host("renamed");
   ASSERT_TRUE(one.ok()) << one.status().to_string();
   EXPECT_EQ(one->hostname, "renamed");
-  EXPECT_EQ(one->pid, ::getpid());
   EXPECT_EQ(one->kernel.size(), 36u) << "a boot id";
   EXPECT_EQ(one->node.substr(0, one->kernel.size()), one->kernel);
   EXPECT_GT(one->node.size(), one->kernel.size());
@@ -101,17 +96,53 @@ TEST(HostIdentity, CoresFollowTheBinding) {
 }
 
 TEST(Layout, NodesAreNumberedByTheirLowestRank) {
-  const std::vector<HostIdentity> ranks = {identity("k1", "b"), identity("k2", "a"), identity("k1", "b", 4),
-                                           identity("k1", "c"), identity("k2", "a", 1)};
+  const std::vector<HostIdentity> ranks = {identity("k1", "b"), identity("k2", "a"), identity("k1", "b", "1-3"),
+                                           identity("k1", "c"), identity("k2", "a", "1")};
   const Layout layout = Layout::from(ranks);
   EXPECT_THAT(layout.node_of, ElementsAre(0, 1, 0, 2, 1));
   EXPECT_THAT(layout.local_rank_of, ElementsAre(0, 0, 1, 0, 1));
   EXPECT_THAT(layout.nodes, ElementsAre(ElementsAre(0, 2), ElementsAre(1, 4), ElementsAre(3)));
   EXPECT_THAT(layout.hostnames, ElementsAre("b", "a", "c"));
   EXPECT_EQ(layout.ranks_per_kernel, 3u) << "two nodes on one machine share its cores";
-  EXPECT_EQ(layout.cores, 1u);
+  EXPECT_EQ(layout.cores, 2u) << "of k2; k1 has 4";
+  EXPECT_FALSE(layout.oversubscribed);
   EXPECT_EQ(layout.size(), 5u);
   EXPECT_EQ(layout.smallest_node(), 1u);
+}
+
+TEST(HostIdentity, CoreSetsThatAreNoneAreRefused) {
+  for (const char* text : {"", "x", "0-", "-1", "3-1", "0,", "00", "1,0", "99999999", " 0", "0-1,1"}) {
+    EXPECT_FALSE(HostIdentity::parse(identity("k", "n", text).serialize()).ok()) << text;
+  }
+}
+
+TEST(Layout, RanksBoundOneToACoreAreNotOversubscribed) {
+  const auto oversubscribed = [](std::initializer_list<const char*> core_sets) {
+    std::vector<HostIdentity> ranks;
+    for (const char* cores : core_sets) ranks.push_back(identity("k", "n", cores));
+    return Layout::from(ranks).oversubscribed;
+  };
+  EXPECT_FALSE(oversubscribed({"0", "1", "2", "7"}));
+  EXPECT_TRUE(oversubscribed({"0", "1", "1"}));
+  EXPECT_FALSE(oversubscribed({"0-1", "0-1"}));
+  EXPECT_TRUE(oversubscribed({"0-1", "0-1", "0-1"}));
+  EXPECT_FALSE(oversubscribed({"0-1", "0-1", "4"}));
+}
+
+TEST(Layout, Subset) {
+  const std::vector<HostIdentity> ranks = {identity("k1", "b"), identity("k2", "a"), identity("k1", "b"),
+                                           identity("k1", "c"), identity("k2", "a"), identity("k3", "d", "0")};
+  const Layout whole = Layout::from(ranks);
+  const std::vector<std::int32_t> some = {4, 2, 1, 0};
+  const Layout part = whole.subset(some);
+  EXPECT_THAT(part.node_of, ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(part.local_rank_of, ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(part.nodes, ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
+  EXPECT_THAT(part.hostnames, ElementsAre("a", "b"));
+  EXPECT_EQ(part.oversubscribed, whole.oversubscribed);
+  EXPECT_EQ(part.cores, whole.cores);
+  EXPECT_EQ(part.ranks_per_kernel, whole.ranks_per_kernel);
+  EXPECT_EQ(whole.subset({}).size(), 0u);
 }
 
 TEST(Layout, Uniform) {
