@@ -40,7 +40,7 @@ class Contributions {
     std::uint32_t low, high;  ///< of contents in order: the interval of ranks they are of; of others low > high
     Content exact;
   };
-  const std::uint64_t* ranks_in(Content content) const { return &ranks_in_[content * words_]; }
+  const std::uint64_t* ranks_in(Content content) const { return ranks_in_.data() + content * words_; }
   /// Where the set of ranks of a new content starts.
   std::uint64_t* append(const Info& info);
 
