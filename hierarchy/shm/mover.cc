@@ -1,6 +1,7 @@
 #include "hierarchy/shm/mover.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/reducer.h"
 
@@ -31,7 +32,11 @@ std::uint64_t Mover::put(const LaneCall& call, std::uint64_t piece, std::uint32_
   const auto part = call.cut.part(owner, piece);
   const std::uint64_t element = call.cut.element_bytes();
   if (part.size() == 0) return 0;
-  kernels::copy_bytes(in_slot(call, piece, owner, rank_), call.input + part.first * element, part.size() * element);
+  if (call.cut.is_inline()) {
+    std::memcpy(in_slot(call, piece, owner, rank_), call.input + part.first * element, part.size() * element);
+    return part.size() * element;
+  }
+  writer_.write(in_slot(call, piece, owner, rank_), call.input + part.first * element, part.size() * element);
   return part.size() * element;
 }
 
@@ -94,7 +99,7 @@ std::uint64_t Mover::reduce(const LaneCall& call, std::uint64_t piece, std::uint
     const std::uint64_t count = std::min(block, part.size() - done);
     std::byte* const to = first + done * element;
     kernels::reduce_n(op, call.id.signature.dtype, to, inputs_, count);
-    if (cast_too) kernels::copy_bytes(target + done * element, to, count * element);
+    if (cast_too) writer_.write(target + done * element, to, count * element);
     for (const std::byte*& input : inputs_) input += count * element;
   }
   return (cast_too ? 2 : 1) * part.size() * element;

@@ -75,6 +75,7 @@ bool ShmNodeGroup::progress() {
     }
     if (!again) break;
     moved = true;
+    if (lanes_[0].idle() && lanes_[1].idle()) break;
   }
   return moved;
 }
@@ -127,6 +128,7 @@ std::size_t ShmNodeGroup::poll(std::span<Completion> out) {
 }
 
 bool ShmNodeGroup::arm() {
+  settle();
   if (!armed_) {
     armed_ = true;
     membership_.doorbells->arm();
