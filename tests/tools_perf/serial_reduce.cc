@@ -71,6 +71,7 @@ void reduce_float(Datatype dtype, ReduceOp op, std::span<const std::byte* const>
 
 void reduce_integer(Datatype dtype, ReduceOp op, std::span<const std::byte* const> inputs, std::byte* result) {
   std::uint64_t value = decode_integer(dtype, inputs[0]);
+  if (inputs.size() == 1) return encode_integer(dtype, value, result);
   bool truth = dtype == Datatype::kBool || op == ReduceOp::kLand || op == ReduceOp::kLor || op == ReduceOp::kLxor;
   if (truth) value = value != 0;
   for (std::size_t i = 1; i < inputs.size(); ++i) {

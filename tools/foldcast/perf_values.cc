@@ -110,6 +110,7 @@ std::uint64_t combine_integers(const ReferenceShape& shape, std::uint64_t a, std
 }
 
 std::uint64_t finish_integer(const ReferenceShape& shape, std::uint64_t combined) {
+  if (shape.ranks == 1) return combined;  // a single contribution is the result, as it is
   if (shape.dtype == Datatype::kBool || is_logical(shape.op)) return combined != 0 ? 1 : 0;
   if (shape.op != ReduceOp::kAvg) return combined;
   // The wrapped sum divided once, rounding toward zero.

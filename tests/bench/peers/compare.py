@@ -25,6 +25,8 @@ def read(directory):
             print(f"left out: {path.name} is no JSON")
             continue
         for record in records:
+            if record["bytes"] == 0 and collective != "barrier":
+                continue  # nothing was moved, so nothing is compared
             times = tables[scenario, collective][record["bytes"]]
             median = record["time_us"]["median"]
             times[library] = min(median, times.get(library, math.inf))
