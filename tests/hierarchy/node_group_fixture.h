@@ -63,6 +63,7 @@ class Exchange {
   std::uint32_t rank_;
   std::uint32_t size_;
   std::uint64_t seed_;
+  std::size_t begin_ = 0;  ///< of the elements, in input_ and memory_
   std::vector<std::byte> input_;
   std::vector<std::byte> memory_;    ///< guard, output, guard
   std::vector<std::byte> original_;  ///< as memory_ was made

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "hierarchy/shm/piece_cut.h"
+#include "hierarchy/shm/slot_writer.h"
 #include "tests/hierarchy/node_group_fixture.h"
 
 namespace foldcast::hierarchy {
@@ -265,6 +266,21 @@ TEST(ShmNodeGroup, NoWakeUpIsLost) {
         }
       });
     }
+  }
+}
+
+TEST(SlotWriter, CopiesExactlyWhicheverWay) {
+  std::mt19937_64 random(fresh_seed());
+  std::vector<std::byte> source(100000), target(source.size());
+  for (std::byte& byte : source) byte = static_cast<std::byte>(random());
+  SlotWriter writer;
+  for (int round = 0; round < 2000; ++round) {
+    const std::size_t from = random() % 200, to = 64 + random() % 200, bytes = random() % 90000;
+    std::fill(target.begin(), target.end(), std::byte{0x5a});
+    writer.write(&target[to], &source[from], bytes);
+    ASSERT_EQ(std::memcmp(&target[to], &source[from], bytes), 0) << bytes;
+    ASSERT_EQ(target[to - 1], std::byte{0x5a});
+    ASSERT_EQ(target[to + bytes], std::byte{0x5a});
   }
 }
 
