@@ -19,8 +19,8 @@ constexpr std::uint64_t kPointToPoint = std::uint64_t{1} << 63;
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<runtime::Context> context,
-                                                           std::span<const std::int32_t> members,
-                                                           std::uint32_t number) {
+                                                           std::span<const std::int32_t> members, std::uint32_t number,
+                                                           const Communicator* parent) {
   const runtime::Context& c = *context;
   std::unique_ptr<Communicator> made(new Communicator(std::move(context), c.layout().subset(members)));
   auto& endpoints = made->endpoints_;
@@ -40,7 +40,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<runti
   made->sent_.assign(members.size(), 0);
   made->received_.assign(members.size(), 0);
   const std::int32_t first = *std::min_element(members.begin(), members.end());
-  FOLDCAST_RETURN_IF_ERROR(made->join_node(first));
+  FOLDCAST_RETURN_IF_ERROR(made->join_node(first, parent));
   made->selector_ = std::make_unique<select::Selector>(made->layout_, endpoints.rank, select::LinkModel());
   const runtime::Lock lock = made->lock();
   made->context_->enter_communicator(number, first);
@@ -58,13 +58,26 @@ Communicator::~Communicator() {
   context_->leave_communicator(endpoints_.communicator);
 }
 
-Status Communicator::join_node(std::int32_t first) {
+Status Communicator::join_node(std::int32_t first, const Communicator* parent) {
   const int node = layout_.node_of[endpoints_.rank];
   const auto& ranks = layout_.nodes[node];
   if (ranks.size() == 1) return ok_status();
+  const std::string name = fmt::format("{}-{:016x}-{}-{}-{}", context_->job_id(), context_->job_token(),
+                                       endpoints_.communicator, first, node);
+  if (parent != nullptr && parent->node_group_) {
+    hierarchy::ShmChildOptions options;
+    options.name = name;
+    const auto& theirs = parent->endpoints_.world_ranks;
+    for (std::int32_t rank : ranks) {
+      const auto at = std::find(theirs.begin(), theirs.end(), endpoints_.world_ranks[rank]);
+      options.members.push_back(parent->layout_.local_rank_of[at - theirs.begin()]);
+    }
+    options.timeout = context_->config().setup_timeout;
+    FOLDCAST_ASSIGN(node_group_, hierarchy::make_shm_child_group(*parent->node_group_, options));
+    return ok_status();
+  }
   hierarchy::ShmOptions options;
-  options.name = fmt::format("{}-{:016x}-{}-{}-{}", context_->job_id(), context_->job_token(), endpoints_.communicator,
-                             first, node);
+  options.name = name;
   options.rank = layout_.local_rank_of[endpoints_.rank];
   options.size = static_cast<int>(ranks.size());
   options.timeout = context_->config().setup_timeout;
@@ -74,7 +87,7 @@ Status Communicator::join_node(std::int32_t first) {
 
 Result<std::unique_ptr<Communicator>> Communicator::descend(std::span<const std::int32_t> members,
                                                             std::uint32_t number) {
-  FOLDCAST_ASSIGN(auto made, create(context_, members, number));
+  FOLDCAST_ASSIGN(auto made, create(context_, members, number, this));
   select::LinkModel model = selector_->model();
   model.tree = false;
   model.tree_refusal = "only the job's first communicator joins a tree";

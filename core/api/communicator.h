@@ -63,10 +63,12 @@ class Communicator {
   Communicator(std::shared_ptr<runtime::Context> context, hierarchy::Layout layout)
       : context_(std::move(context)), layout_(std::move(layout)) {}
 
-  /// `members`: ranks of the job. Collective over those of them that share a node; the gate is free.
+  /// `members`: ranks of the job, all of them ranks of `parent` if there is one. Collective over those of them that
+  /// share a node; the gate is free.
   static Result<std::unique_ptr<Communicator>> create(std::shared_ptr<runtime::Context> context,
-                                                      std::span<const std::int32_t> members, std::uint32_t number);
-  Status join_node(std::int32_t first);
+                                                      std::span<const std::int32_t> members, std::uint32_t number,
+                                                      const Communicator* parent);
+  Status join_node(std::int32_t first, const Communicator* parent);
   /// A communicator like this one over other members.
   Result<std::unique_ptr<Communicator>> descend(std::span<const std::int32_t> members, std::uint32_t number);
   Status launch(Operation& operation);

@@ -85,7 +85,7 @@ Result<std::unique_ptr<Communicator>> WorldBuilder::build(Config config, const b
   FOLDCAST_ASSIGN(auto context, runtime::Context::create(std::move(config), launch, transports));
   std::vector<std::int32_t> members(context->layout().size());
   std::iota(members.begin(), members.end(), 0);
-  FOLDCAST_ASSIGN(auto world, Communicator::create(std::move(context), members, kWorld));
+  FOLDCAST_ASSIGN(auto world, Communicator::create(std::move(context), members, kWorld, nullptr));
   WorldBuilder builder(*world, transports);
   FOLDCAST_ASSIGN(auto model, builder.join_tree(policy));
   world->selector_->set_model(std::move(model));

@@ -195,8 +195,8 @@ Status Context::add_engine(Engine& engine) {
 }
 
 void Context::remove_engine(Engine& engine) {
-  progress_->unwatch(engine);
   executor_->remove_engine(&engine);
+  if (!executor_->sleeps_on(engine.descriptor())) progress_->unwatch(engine);  // node groups share a doorbell
 }
 
 }  // namespace foldcast::runtime

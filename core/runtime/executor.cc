@@ -23,7 +23,7 @@ constexpr std::uint64_t cookie_of(std::uint32_t execution, std::uint32_t fragmen
   return std::uint64_t{execution} << 48 | std::uint64_t{fragment} << 32 | step;
 }
 constexpr std::size_t kMostExecutions = 1u << 16;
-constexpr std::uint32_t kPassesPerRound = 32;
+constexpr std::uint32_t kPassesPerRound = 1024;
 /// More scratch memory than this is given back when a call needs less.
 constexpr std::uint64_t kKeptScratch = 64u << 20;
 
@@ -40,6 +40,11 @@ void Executor::add_engine(Engine* engine) { engines_.push_back({engine, true}); 
 void Executor::remove_engine(Engine* engine) {
   std::erase_if(engines_, [&](const Polled& polled) { return polled.engine == engine; });
   std::erase_if(lanes_, [&](const auto& entry) { return entry.first.first == engine; });
+}
+
+bool Executor::sleeps_on(int descriptor) const {
+  return std::any_of(engines_.begin(), engines_.end(),
+                     [&](const Polled& polled) { return polled.engine->descriptor() == descriptor; });
 }
 
 Executor::Lane& Executor::lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane) {
@@ -341,8 +346,16 @@ void Executor::complete(const Completion& completion) {
   finish_step(ref);
 }
 
+void Executor::look_at_all() {
+  wake_all();
+  passes_ = kPassesPerRound - 1;
+}
+
 void Executor::wake(int descriptor) {
-  for (Polled& polled : engines_) polled.awake |= polled.engine->descriptor() == descriptor;
+  for (Polled& polled : engines_) {
+    if (polled.engine->descriptor() != descriptor) continue;
+    polled.awake = polled.rung = true;
+  }
 }
 
 void Executor::wake_all() {
@@ -351,18 +364,25 @@ void Executor::wake_all() {
 
 /// What a step asks of an engine, which is then awake.
 Posted Executor::post(Engine* engine, const StepRef& ref) {
-  for (Polled& polled : engines_) polled.awake |= polled.engine == engine;
-  return engine->post(call_of(ref), cookie_of(ref.execution->slot_, ref.fragment, ref.step));
+  const auto polled =
+      std::find_if(engines_.begin(), engines_.end(), [&](const Polled& p) { return p.engine == engine; });
+  polled->awake = true;
+  const Posted posted = engine->post(call_of(ref), cookie_of(ref.execution->slot_, ref.fragment, ref.step));
+  if (posted == Posted::kAccepted) ++polled->outstanding;
+  return posted;
 }
 
 bool Executor::progress() {
   bool moved = false;
   // A busy engine must not keep an armed one from being looked at for long.
-  if (++passes_ % kPassesPerRound == 0) wake_all();
-  for (const Polled& polled : engines_) {
-    if (!polled.awake) continue;
+  const bool look_at_idle = ++passes_ % kPassesPerRound == 0;
+  if (look_at_idle) wake_all();
+  for (Polled& polled : engines_) {
+    if (!polled.awake || (polled.outstanding == 0 && !polled.rung && !look_at_idle)) continue;
+    polled.rung = false;
     for (;;) {
       const std::size_t got = polled.engine->poll(completions_);
+      polled.outstanding -= static_cast<std::uint32_t>(got);
       for (std::size_t c = 0; c < got; ++c) complete(completions_[c]);
       moved |= got > 0;
       if (got < completions_.size()) break;

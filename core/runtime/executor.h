@@ -77,17 +77,23 @@ class Executor {
   void add_engine(Engine* engine);
   void remove_engine(Engine* engine);
 
+  /// Whether some engine has that descriptor.
+  bool sleeps_on(int descriptor) const;
+
   /// Starts a call. The execution is the caller's until release(); its buffers must live until it is finished.
   /// kAborted when an earlier error broke the communicator.
   Result<Execution*> launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding);
   void release(Execution* execution);
 
-  /// One pass over the engines that are awake; true when anything moved. An engine falls asleep when it is armed and is
-  /// awake again once something is posted to it or wake() names it, so that an idle engine costs nothing per pass.
+  /// One pass over the engines that are awake and have something to do; true when anything moved. An engine falls
+  /// asleep when it is armed and is awake again once something is posted to it or wake() names it. One that has nothing
+  /// to do is looked at now and then only, since looking may cost a system call.
   bool progress();
   /// The engine whose descriptor is readable; every engine.
   void wake(int descriptor);
   void wake_all();
+  /// The next pass looks at every engine, busy or not.
+  void look_at_all();
   /// Arms every engine that is awake; false when one has news. See Engine.
   bool arm();
   std::chrono::steady_clock::time_point last_progress() const { return last_progress_; }
@@ -135,7 +141,9 @@ class Executor {
 
   struct Polled {
     Engine* engine;
-    bool awake;
+    bool awake;                     ///< not armed
+    std::uint32_t outstanding = 0;  ///< posted to it, not completed
+    bool rung = false;              ///< its descriptor was readable
   };
   std::vector<Polled> engines_;
   std::uint32_t passes_ = 0;

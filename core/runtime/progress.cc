@@ -136,7 +136,7 @@ bool Progress::sleep(Clock::time_point until, Lock& lock) {
     (void)!::read(nudge_.get(), &ignored, sizeof ignored);
   }
   // Who spins looks at everything; and after a silence, or more news than fitted, so does everybody.
-  if (options_.spin.count() > 0 || nudged || ready <= 0 || ready == kEvents) executor_.wake_all();
+  if (options_.spin.count() > 0 || nudged || ready <= 0 || ready == kEvents) executor_.look_at_all();
   return news;
 }
 
@@ -172,7 +172,6 @@ template <typename Done, typename Watch>
 void Progress::drive(Lock& lock, const Done& done, const Watch& watch) {
   const auto since = Clock::now();
   auto idle_since = since;
-  if (options_.spin.count() > 0) executor_.wake_all();
   for (int passes = 0; !done();) {
     if (executor_.progress()) {
       if (parked_ > 0) turn_.notify_all();  // one of theirs may have finished
@@ -216,7 +215,7 @@ void Progress::poll(Execution& execution) {
   if (now - last_poll_ > kCallerGap) polled_since_ = now;
   last_poll_ = now;
   if (!driven_) {
-    executor_.wake_all();
+    executor_.look_at_all();
     executor_.progress();
     if (!execution.finished()) check_peers();
   }

@@ -118,7 +118,9 @@ Result<Estimator::Stages> Estimator::stages(const CallShape& shape, const hierar
   const bool among_ranks = flat || scheduled_as(shape.kind) == Collective::kAllToAll;
   const std::size_t members = among_ranks ? layout_.size() : layout_.nodes.size();
   FOLDCAST_ASSIGN(const Terms terms, terms_of(scheduled_as(shape.kind), composition.network, members));
-  result.network_first = terms.rounds * (model_.latency_us + shard_overhead) +
+  // Messages side by side do not wait for each other, but a processor makes them one by one.
+  const double more_messages = std::max(0.0, terms.messages - terms.rounds) * kMessageOverhead * model_.latency_us;
+  result.network_first = terms.rounds * (model_.latency_us + shard_overhead) + more_messages +
                          std::max(terms.serial_bytes, terms.sent_bytes) * wire +
                          terms.reduced_bytes * fragment / model_.reduce_bytes_per_us;
   result.network_next =

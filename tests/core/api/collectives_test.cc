@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <random>
 
@@ -434,6 +435,47 @@ TEST(Collectives, AbortFromAnotherThreadEndsTheCallEverywhere) {
     call.send = call.recv = &one;
     ASSERT_TRUE(world.run(call).ok()) << "other communicators go on";
     EXPECT_EQ(one, 3);
+  });
+}
+
+TEST(Collectives, ShrinkGoesOnWithoutARankThatLeft) {
+  Job job{uniform_nodes(2, 2), kQuick};
+  job.run([&](Communicator& world, int rank) {
+    if (rank == 2) return;
+    auto smaller = world.shrink();
+    ASSERT_TRUE(smaller.ok()) << smaller.status().to_string();
+    ASSERT_EQ((*smaller)->size(), 3);
+    EXPECT_EQ((*smaller)->rank(), rank == 3 ? 2 : rank);
+    std::int32_t value = 1 << rank;
+    CollectiveCall call = base_call(Collective::kAllReduce, 0, 1);
+    call.send = call.recv = &value;
+    const Status status = (*smaller)->run(call);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(value, 0b1011);
+  });
+}
+
+TEST(Collectives, ManyCommunicatorsCostNoDescriptors) {
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  Job job{uniform_nodes(2, 2), kQuick};
+  job.run([&](Communicator& world, int rank) {
+    CollectiveCall barrier;
+    barrier.kind = Collective::kBarrier;
+    ASSERT_TRUE(world.run(barrier).ok());
+    const auto before = descriptors();
+    std::vector<std::unique_ptr<Communicator>> many;
+    for (int i = 0; i < 100; ++i) {
+      auto made = world.split(i % 2 == 0 ? 0 : rank % 2, rank);
+      ASSERT_TRUE(made.ok()) << i << ": " << made.status().to_string();
+      many.push_back(*std::move(made));
+    }
+    ASSERT_TRUE(world.run(barrier).ok());
+    EXPECT_LE(descriptors(), before + 16);
+    std::shuffle(many.begin(), many.end(), std::mt19937(rank));
+    many.clear();
+    ASSERT_TRUE(world.run(barrier).ok());
   });
 }
 
