@@ -54,6 +54,24 @@ measure() {
     fail "perf ended with $?: $(tail -n 5 "$work/errors" "$work/table")"
 }
 
+# Every collective, over everything between 8 bytes and 1 MiB, with no result wrong and as many ranks as there should be.
+all_collectives() {
+  local ranks=$1 collective
+  shift
+  for collective in all_reduce reduce broadcast reduce_scatter all_gather all_to_all gather scatter send_recv barrier \
+    reduce_scatterv all_gatherv all_to_allv gatherv scatterv; do
+    run foldcast perf "$collective" -b 8 -e 1M -f 8 -n 3 -w 1 -c 1 -J "$work/r.json" "$@" >"$work/table" 2>"$work/errors" ||
+      fail "perf $collective $* ended with $?: $(tail -n 5 "$work/errors" "$work/table")"
+    python3 - "$work/r.json" "$collective" "$ranks" <<'PY' || fail "records of $collective $*"
+import json, sys
+records = json.load(open(sys.argv[1]))
+assert records, "no records"
+for r in records:
+    assert r["wrong"] == 0 and r["collective"] == sys.argv[2] and r["nranks"] == int(sys.argv[3]), r
+PY
+  done
+}
+
 case $scenario in
   both_paths)
     up --nodes 8 --racks 2 --rate 200mbit
@@ -123,6 +141,15 @@ case $scenario in
       grep -q "^foldcast perf: .*rank 2" "$logs/rank$rank.err" ||
         fail "rank $rank does not name rank 2: $(cat "$logs/rank$rank.err")"
     done
+    ;;
+  collectives_8_nodes)
+    up --nodes 8 --racks 2 --rate 200mbit
+    all_collectives 8
+    ;;
+  collectives_uneven)
+    # Nodes of 3, 2 and 1 ranks, roots and values of all kinds, and sizes that divide by nothing.
+    up --nodes 3 --racks 2 --rate 500mbit --ranks-per-node 3,2,1
+    all_collectives 6 -r 4
     ;;
   *) fail "unknown scenario $scenario" ;;
 esac
