@@ -15,6 +15,7 @@ void add_lab(CLI::App& app);
 void add_perf(CLI::App& app);
 void add_info(CLI::App& app);
 void add_explain(CLI::App& app);
+void add_calibrate(CLI::App& app);
 void add_config(CLI::App& app);
 
 /// Exit codes of our own making, as far as a rank's do not stand in for them.

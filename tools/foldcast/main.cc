@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
   add_perf(app);
   add_info(app);
   add_explain(app);
+  add_calibrate(app);
   add_config(app);
   try {
     if (argc > 1) {

@@ -124,8 +124,9 @@ TEST(CppFace, ThrowsWhatFails) {
   EXPECT_THROW(comm.all_reduce(values.data(), values.data() + 1, 2, FOLDCAST_FLOAT64, FOLDCAST_SUM),
                foldcast::api::Error);
   EXPECT_EQ(comm.size(), 1);
-  EXPECT_FALSE(comm.explain_all_reduce(1024, FOLDCAST_FLOAT32, FOLDCAST_SUM).empty());
-  EXPECT_STREQ(comm.all_reduce_plan(1024, FOLDCAST_FLOAT32, FOLDCAST_SUM).name, "self");
+  const foldcast_shape_t shape{FOLDCAST_ALL_REDUCE, 1024, FOLDCAST_FLOAT32, FOLDCAST_SUM, 0};
+  EXPECT_FALSE(comm.explain(shape).empty());
+  EXPECT_STREQ(comm.plan(shape).name, "self");
 }
 
 }  // namespace
