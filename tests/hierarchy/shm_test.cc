@@ -110,7 +110,7 @@ TEST(ShmNodeGroup, LargeCallsWithDefaultSlots) {
       std::uint64_t sequence = 0;
       for (Verb verb : kVerbs) {
         for (bool in_place : {false, true}) {
-          Case one = fit({.verb = verb, .dtype = Datatype::kFloat32, .count = 1250007, .owners = 2}, size);
+          Case one = fit({.verb = verb, .dtype = Datatype::kFloat32, .count = 100003, .owners = 2}, size);
           one.in_place = in_place;
           one.root = size - 1;
           one.sequence = ++sequence;
@@ -209,7 +209,7 @@ void soak(int size, Mapping mapping, std::uint64_t seed, std::size_t calls) {
 TEST(ShmNodeGroup, RandomCallsOnBothLanes) {
   const std::uint64_t seed = fresh_seed();
   for (int size : kSizes) {
-    for (Mapping mapping : kMappings) soak(size, mapping, seed + static_cast<std::uint64_t>(size), 400);
+    for (Mapping mapping : kMappings) soak(size, mapping, seed + static_cast<std::uint64_t>(size), 250);
   }
 }
 
