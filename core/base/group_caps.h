@@ -21,7 +21,7 @@ struct GroupCaps {
   static constexpr std::uint32_t kAllDtypes = (1u << kDatatypeCount) - 1;
   static constexpr std::uint32_t kAllOps = (1u << kReduceOpCount) - 1;
   bool supports(Datatype dtype, ReduceOp op) const {
-    if (!is_valid(op)) return false;
+    if (!is_defined(dtype, op)) return false;
     return (dtypes >> static_cast<unsigned>(dtype) & 1) != 0 && (ops >> static_cast<unsigned>(op) & 1) != 0;
   }
 };

@@ -104,6 +104,10 @@ Result<Estimator::Stages> Estimator::stages(const CallShape& shape, const hierar
   const double ranks_on_link = flat || scheduled_as(shape.kind) == Collective::kAllToAll ? mates : 1;
   const double wire = ranks_on_link * fragment * wire_ratio(shape) / model_.bytes_per_us;
   const double shard_overhead = (composition.shards - 1) * kMessageOverhead * model_.latency_us;
+  if (shape.kind == Collective::kSendRecv) {
+    result.network_first = model_.latency_us + wire / mates;
+    return result;
+  }
   if (composition.offloaded()) {
     const double rate = std::min(model_.tree_bytes_per_us, model_.bytes_per_us);
     // Store and forward of the tree's own fragments: up and down again through every level, the first hop is the

@@ -298,7 +298,11 @@ Result<Selection> Selector::select(const CallShape& shape) {
     FOLDCAST_ASSIGN(const auto choice, choose(shape));
     const Candidate& best = choice.candidates.front();
     Selection selection;
-    FOLDCAST_ASSIGN(selection.plan, make(request_of(shape), best.composition, best.price.pipelining));
+    if (shape.kind == Collective::kSendRecv) {
+      selection.plan = &point_to_point(shape.root, true);
+    } else {
+      FOLDCAST_ASSIGN(selection.plan, make(request_of(shape), best.composition, best.price.pipelining));
+    }
     selection.price_us = best.price.us;
     selection.downgraded = !choice.downgrade.empty();
     known = chosen_.emplace(key, selection).first;
@@ -318,6 +322,7 @@ Result<Selection> Selector::select_for_call(const CallShape& shape) {
 }
 
 Result<schedule::Program> Selector::program_for(const CallShape& shape) {
+  if (shape.kind == Collective::kSendRecv) return unsupported("send_recv has one step: a message from rank to rank");
   FOLDCAST_ASSIGN(const auto choice, choose(shape));
   return hierarchy::compose_all(layout_, request_of(shape), choice.candidates.front().composition);
 }

@@ -13,7 +13,9 @@ Status check(const EngineCall& call) {
   if (call.verb == Verb::kBarrier) return ok_status();
   if (call.verb != Verb::kAllReduce) return unsupported("an aggregation tree offers all_reduce and barrier only");
   const auto& signature = call.signature;
-  if (!is_valid(signature.dtype) || !is_valid(signature.op)) return invalid_argument("unknown datatype or operation");
+  if (!is_defined(signature.dtype, signature.op)) {
+    return invalid_argument("the datatype, the operation or their combination is unknown");
+  }
   if (call.count > 0 && (call.input == nullptr || call.output == nullptr)) return invalid_argument("a null buffer");
   if (call.count > UINT64_MAX / size_of(signature.dtype)) {
     return invalid_argument(std::to_string(call.count) + " elements do not fit into memory");

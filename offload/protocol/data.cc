@@ -15,6 +15,9 @@ std::string malformed(const Signature& wire, std::uint64_t bytes, std::uint64_t 
   }
   if (!is_valid(wire.dtype)) return "datatype " + std::to_string(static_cast<int>(wire.dtype));
   if (!is_valid(wire.op)) return "operation " + std::to_string(static_cast<int>(wire.op));
+  if (!is_defined(wire.dtype, wire.op)) {
+    return "operation " + std::string(to_string(wire.op)) + " of " + std::string(to_string(wire.dtype));
+  }
   if (bytes > fragment) {
     return std::to_string(bytes) + " bytes in a fragment of at most " + std::to_string(fragment);
   }

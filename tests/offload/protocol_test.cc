@@ -128,13 +128,13 @@ TEST(Data, KeysAndSignatures) {
   const Lane lane{kGroupBit | 5, 2};
   EXPECT_EQ(lane.key(Direction::kUp, 1u << 20), (MessageKey{kGroupBit | 5, 2, 1u << 20, 0}));
   EXPECT_EQ(lane.key(Direction::kDown, 3), (MessageKey{kGroupBit | 5, 2, 3, 1}));
-  const auto wire = on_wire({Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kMax, 0, 0, 10}, 0x1'ffff'ffff);
+  const auto wire = on_wire({Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kMax, WireFormat::kExact, 0, 10}, 0x1'ffff'ffff);
   EXPECT_EQ(sequence_of(wire), 0xffff'ffffu);
   EXPECT_EQ(describe(on_wire(wire, 7)), "all_reduce of 10 float32, max (call 7)");
 }
 
 TEST(Data, MalformedIsNamed) {
-  const Signature good{Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kSum, 0, 0, 10};
+  const Signature good{Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kSum, WireFormat::kExact, 0, 10};
   EXPECT_EQ(malformed(good, 40, 64), "");
   EXPECT_THAT(malformed(good, 42, 64), HasSubstr("whole elements"));
   EXPECT_THAT(malformed(good, 128, 64), HasSubstr("at most 64"));

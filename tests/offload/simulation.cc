@@ -15,7 +15,7 @@ constexpr std::uint32_t kGroup = kGroupBit | 1;
 constexpr std::chrono::seconds kStuck{60};
 
 Signature signature_of(std::size_t words) {
-  return {Collective::kAllReduce, Datatype::kUint64, ReduceOp::kSum, 0, 0, words};
+  return {Collective::kAllReduce, Datatype::kUint64, ReduceOp::kSum, WireFormat::kExact, 0, words};
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace foldcast::transports {
 namespace {
 
-const Signature kCall{Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kSum, 0, 0, 100};
+const Signature kCall{Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kSum, WireFormat::kExact, 0, 100};
 
 struct Fixture {
   explicit Fixture(std::uint64_t limit = 1 << 20) : matcher(limit, peers, completions) {

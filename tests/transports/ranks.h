@@ -76,7 +76,7 @@ class Bytes {
   std::unique_ptr<::testing::ScopedTrace> trace_;
 };
 
-inline const Signature kCall{Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kSum, 0, 0, 100};
+inline const Signature kCall{Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kSum, WireFormat::kExact, 0, 100};
 
 inline MessageKey key(std::uint64_t tag = 0, std::uint32_t communicator = 1, std::uint64_t sequence = 7) {
   return {.communicator = communicator, .fragment = 0, .sequence = sequence, .tag = tag};
