@@ -28,8 +28,9 @@ struct LaneCall {
 /// of the own input and as much from each of n-1 slots and writes N/n to the output and, from the first-level cache,
 /// once more to the slot; cast() copies N (n-1)/n from others' slots. So with two ranks 2 N are read and 2 N written,
 /// of which N come from another core and only the caller's buffers (N read, N written) from memory: slots stay in
-/// caches. Cross-memory attach would save fill() but copies in the kernel, page by page: measured at 3 to 4 GB/s where
-/// writing and reading a slot take 5 (no common cache) to 13 GB/s (common cache).
+/// caches. Cross-memory attach would save fill() but copies in the kernel, page by page. Pieces of 64 KiB were read
+/// with it at 7 to 8 GB/s where writing and reading a slot take about 14 together (cores with a common cache), and at 4
+/// where those take about 5 (without).
 class Mover {
  public:
   Mover(std::shared_ptr<Segment> segment, std::uint32_t lane, std::uint32_t rank);
