@@ -144,7 +144,7 @@ EngineCall all_reduce(Datatype dtype, ReduceOp op, std::uint64_t count, const vo
   call.input = static_cast<const std::byte*>(input);
   call.output = static_cast<std::byte*>(output);
   call.count = count;
-  call.signature = {Collective::kAllReduce, dtype, op, 0, 0, count};
+  call.signature = {Collective::kAllReduce, dtype, op, WireFormat::kExact, 0, count};
   return call;
 }
 
