@@ -33,10 +33,13 @@ Status validate_shape(const CollectiveCall& call) {
     return invalid_argument(
         fmt::format("a count of {} x {} does not fit an address space", call.count, to_string(call.dtype)));
   }
-  if (!reduces(call.kind) || is_premul(call.op)) return ok_status();
-  if (is_user(call.op)) {
-    if (kernels::find_user_op(call.op) != nullptr) return ok_status();
-    return invalid_argument(fmt::format("op {} was not created or is destroyed", static_cast<int>(call.op)));
+  if (!reduces(call.kind)) return ok_status();
+  if (is_premul(call.op) || is_user(call.op)) {
+    const bool exists =
+        is_premul(call.op) ? find_multiplier(call.op).has_value() : kernels::find_user_op(call.op) != nullptr;
+    if (exists) return ok_status();
+    return invalid_argument(
+        fmt::format("unknown op {}: it was not created, or is destroyed", static_cast<int>(call.op)));
   }
   if (!is_valid(call.op) || call.op == ReduceOp::kPremulSum) {
     return invalid_argument(fmt::format("unknown op {}", static_cast<int>(call.op)));

@@ -87,8 +87,8 @@ TEST(ShmNodeGroup, EveryDatatypeAndOp) {
     std::uint64_t sequence = 0;
     for (std::size_t dtype = 0; dtype < kDatatypeCount; ++dtype) {
       for (std::size_t op = 0; op < kReduceOpCount; ++op) {
-        EXPECT_TRUE(group.caps().supports(static_cast<Datatype>(dtype), static_cast<ReduceOp>(op)));
         if (!is_defined(static_cast<Datatype>(dtype), static_cast<ReduceOp>(op))) continue;
+        EXPECT_TRUE(group.caps().supports(static_cast<Datatype>(dtype), static_cast<ReduceOp>(op)));
         for (std::uint64_t count : {1u, 7u, 1009u}) {
           Case one{.dtype = static_cast<Datatype>(dtype), .op = static_cast<ReduceOp>(op), .count = count};
           one.sequence = ++sequence;

@@ -128,7 +128,8 @@ TEST(Data, KeysAndSignatures) {
   const Lane lane{kGroupBit | 5, 2};
   EXPECT_EQ(lane.key(Direction::kUp, 1u << 20), (MessageKey{kGroupBit | 5, 2, 1u << 20, 0}));
   EXPECT_EQ(lane.key(Direction::kDown, 3), (MessageKey{kGroupBit | 5, 2, 3, 1}));
-  const auto wire = on_wire({Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kMax, WireFormat::kExact, 0, 10}, 0x1'ffff'ffff);
+  const auto wire =
+      on_wire({Collective::kAllReduce, Datatype::kFloat32, ReduceOp::kMax, WireFormat::kExact, 0, 10}, 0x1'ffff'ffff);
   EXPECT_EQ(sequence_of(wire), 0xffff'ffffu);
   EXPECT_EQ(describe(on_wire(wire, 7)), "all_reduce of 10 float32, max (call 7)");
 }
@@ -142,8 +143,10 @@ TEST(Data, MalformedIsNamed) {
   bad.dtype = static_cast<Datatype>(99);
   EXPECT_THAT(malformed(bad, 40, 64), HasSubstr("datatype 99"));
   bad = good;
-  bad.op = static_cast<ReduceOp>(9);
-  EXPECT_THAT(malformed(bad, 40, 64), HasSubstr("operation 9"));
+  bad.op = static_cast<ReduceOp>(90);
+  EXPECT_THAT(malformed(bad, 40, 64), HasSubstr("operation 90"));
+  bad.op = ReduceOp::kBor;
+  EXPECT_THAT(malformed(bad, 40, 64), HasSubstr("bor of float32"));
   bad = good;
   bad.kind = static_cast<Collective>(77);
   EXPECT_THAT(malformed(bad, 40, 64), HasSubstr("kind 77"));

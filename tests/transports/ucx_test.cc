@@ -247,7 +247,7 @@ TEST(UcxWire, OnlyWholeSaneHeadersAreBelieved) {
   EXPECT_TRUE(broken([](WireHeader& h) { h.kind = WireKind::kHello; })) << "a hello has no payload";
   EXPECT_TRUE(broken([](WireHeader& h) { h.signature.kind = static_cast<Collective>(200); }));
   EXPECT_TRUE(broken([](WireHeader& h) { h.signature.dtype = static_cast<Datatype>(200); }));
-  EXPECT_TRUE(broken([](WireHeader& h) { h.signature.op = static_cast<ReduceOp>(200); }));
+  EXPECT_TRUE(broken([](WireHeader& h) { h.signature.op = static_cast<ReduceOp>(240); }));
 }
 
 TEST(UcxInfo, DescribesItself) { EXPECT_THAT(describe_ucx(), HasSubstr("UCX ")); }
