@@ -243,6 +243,10 @@ Status Communicator::launch(Operation& operation) {
 
 Status Communicator::finish(Operation& operation) {
   runtime::Lock lock = this->lock();
+  return finish(operation, lock);
+}
+
+Status Communicator::finish(Operation& operation, runtime::Lock& lock) {
   const Status status = context_->progress().wait(*operation.execution, lock);
   context_->executor().release(operation.execution);
   operation.execution = nullptr;
@@ -258,8 +262,10 @@ bool Communicator::test(Operation& operation) {
 
 Status Communicator::run(const CollectiveCall& call) {
   Operation operation;
-  FOLDCAST_RETURN_IF_ERROR(start(call, operation));
-  return finish(operation);
+  FOLDCAST_RETURN_IF_ERROR(operation.prepare(call, rank(), size()));
+  runtime::Lock lock = this->lock();
+  FOLDCAST_RETURN_IF_ERROR(launch(operation));
+  return finish(operation, lock);
 }
 
 }  // namespace foldcast::api

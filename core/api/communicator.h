@@ -72,6 +72,7 @@ class Communicator {
   /// A communicator like this one over other members.
   Result<std::unique_ptr<Communicator>> descend(std::span<const std::int32_t> members, std::uint32_t number);
   Status launch(Operation& operation);
+  Status finish(Operation& operation, runtime::Lock& lock);
   std::uint64_t next_sequence(const Operation& operation);
 
   std::shared_ptr<runtime::Context> context_;

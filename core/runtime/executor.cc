@@ -33,7 +33,7 @@ std::uint32_t own_block(const Binding& binding) { return static_cast<std::uint32
 
 }  // namespace
 
-Executor::Executor() : completions_(kCompletionsPerPoll), last_progress_(std::chrono::steady_clock::now()) {}
+Executor::Executor() : completions_(kCompletionsPerPoll) {}
 
 void Executor::add_engine(Engine* engine) { engines_.push_back({engine, true}); }
 
@@ -79,10 +79,10 @@ Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Pl
   const auto depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(execution.fragments_, plan.pipelining.depth));
   execution.in_flight_.resize(depth);
   allocate(execution);
-  execution.first_turn_.clear();
+  execution.turns_.clear();
   for (const auto& use : execution.plan_->lanes) {
     Lane& lane = lane_of(execution, use.group, use.lane);
-    execution.first_turn_.push_back(lane.allocated);
+    execution.turns_.push_back({&lane, lane.allocated});
     lane.allocated += execution.fragments_ * use.steps;
   }
   for (std::uint32_t slot = 0; slot < depth; ++slot) start_fragment(execution, slot);
@@ -273,10 +273,10 @@ bool Executor::issue_group(const StepRef& ref) {
   auto& fragment = execution.in_flight_[ref.fragment];
   const Step& step = execution.plan_->schedule.steps[ref.step];
   const std::uint32_t use = execution.plan_->lane_of_step[ref.step];
-  const std::uint64_t turn = execution.first_turn_[use] +
+  const std::uint64_t turn = execution.turns_[use].first +
                              std::uint64_t{fragment.index} * execution.plan_->lanes[use].steps +
                              execution.plan_->ordinal_of_step[ref.step];
-  Lane& lane = lane_of(execution, step.group, step.lane);
+  Lane& lane = *static_cast<Lane*>(execution.turns_[use].lane);
   if (turn != lane.next) {
     lane.waiting.emplace(turn, ref);
     return true;
@@ -399,7 +399,7 @@ bool Executor::progress() {
       retry_.push_back(ref);
     }
   }
-  if (moved) last_progress_ = std::chrono::steady_clock::now();
+  if (moved) ++moves_;
   return moved;
 }
 
@@ -448,6 +448,7 @@ void Executor::for_each_unfinished(const std::function<void(const Execution&)>& 
 }
 
 Status Executor::health(std::uint32_t communicator) const {
+  if (broken_.empty()) return ok_status();
   auto broken = broken_.find(communicator);
   if (broken == broken_.end()) return ok_status();
   return aborted("the communicator is broken by an earlier error (" + broken->second.to_string() + "): destroy it");

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -57,7 +56,11 @@ class Execution {
   std::uint32_t slot_ = 0;  ///< in the executor's table, and in cookies
   std::uint64_t fragments_ = 0, next_fragment_ = 0, fragments_done_ = 0;
   std::vector<Fragment> in_flight_;
-  std::vector<std::uint64_t> first_turn_;  ///< per use of a group lane, see Executor
+  struct LaneTurns {
+    void* lane = nullptr;  ///< an Executor::Lane
+    std::uint64_t first = 0;
+  };
+  std::vector<LaneTurns> turns_;  ///< per use of a group lane, see Executor
   std::vector<std::byte> scratch_;
   std::vector<std::uint64_t> wire_offsets_;  ///< per step: where its message is in Fragment::wire
   std::uint32_t outstanding_ = 0;            ///< posted to engines, not completed
@@ -96,7 +99,8 @@ class Executor {
   void look_at_all();
   /// Arms every engine that is awake; false when one has news. See Engine.
   bool arm();
-  std::chrono::steady_clock::time_point last_progress() const { return last_progress_; }
+  /// Grows whenever anything moves. Telling the time at every step would cost more than the step.
+  std::uint64_t moves() const { return moves_; }
 
   /// Ends all calls of a communicator with `status`; later launches are refused. Its buffers are free once the
   /// executions are finished, which needs progress(). Said again, `status` replaces the reason that later calls hear.
@@ -154,7 +158,7 @@ class Executor {
   std::vector<StepRef> ready_;
   std::deque<StepRef> retry_;
   std::vector<Completion> completions_;
-  std::chrono::steady_clock::time_point last_progress_;
+  std::uint64_t moves_ = 0;
 };
 
 }  // namespace foldcast::runtime

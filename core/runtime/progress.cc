@@ -18,7 +18,9 @@ constexpr std::chrono::milliseconds kVerdict{700};
 /// How long one look at what another rank has said may take.
 constexpr std::chrono::milliseconds kGlance{10};
 /// While spinning, the control plane is asked so often.
-constexpr int kPassesPerCheck = 256;
+constexpr std::uint32_t kPassesPerCheck = 1024;
+/// And the clock is looked at.
+constexpr std::uint32_t kPassesPerClock = 16;
 /// A caller that comes back to test() after so long was computing; its silence is not the peers'.
 constexpr std::chrono::seconds kCallerGap{1};
 /// A parked thread looks at its own deadline so often.
@@ -79,7 +81,7 @@ void Progress::check_peers() {
 
 void Progress::check_deadline(Execution& execution, Clock::time_point since) {
   if (execution.finished() || !execution.status().ok()) return;
-  const auto quiet_since = std::max(executor_.last_progress(), since);
+  const auto quiet_since = std::max(last_move(), since);
   if (Clock::now() - quiet_since < options_.timeout) return;
   Status status = timeout(fmt::format("call {}: nothing moved for {} ms while waiting for {}", execution.sequence(),
                                       options_.timeout.count(), executor_.waiting_for(execution)));
@@ -168,37 +170,51 @@ Status Progress::settle(const Execution& execution, Lock& lock) {
   }
 }
 
+Progress::Clock::time_point Progress::last_move() {
+  if (executor_.moves() != moves_seen_) {
+    moves_seen_ = executor_.moves();
+    last_move_ = Clock::now();
+  }
+  return last_move_;
+}
+
 template <typename Done, typename Watch>
 void Progress::drive(Lock& lock, const Done& done, const Watch& watch) {
-  const auto since = Clock::now();
-  auto idle_since = since;
-  for (int passes = 0; !done();) {
+  // Short calls end before the first look at the clock.
+  std::optional<Clock::time_point> since;
+  auto idle_since = Clock::time_point::max();
+  for (std::uint32_t passes = 1; !done(); ++passes) {
     if (executor_.progress()) {
       if (parked_ > 0) turn_.notify_all();  // one of theirs may have finished
-      idle_since = Clock::now();
+      idle_since = Clock::time_point::max();
       continue;
     }
     if (lock.mutex()->wanted()) let_others_in(lock);
     if (done()) break;
-    if (Clock::now() - idle_since < options_.spin) {
-      if (++passes % kPassesPerCheck == 0) check_peers();
-      continue;
+    if (options_.spin.count() > 0) {
+      if (passes % kPassesPerCheck == 0) check_peers();
+      if (passes % kPassesPerClock != 0) continue;
+      const auto now = Clock::now();
+      idle_since = std::min(idle_since, now);
+      if (now - idle_since < options_.spin) continue;
     }
-    if (sleep(std::max(executor_.last_progress(), since) + options_.timeout, lock)) check_peers();
-    watch(since);
+    if (!since) since = Clock::now();
+    if (sleep(std::max(last_move(), *since) + options_.timeout, lock)) check_peers();
+    watch(*since);
   }
 }
 
 Status Progress::wait(Execution& execution, Lock& lock) {
-  const auto since = Clock::now();
+  std::optional<Clock::time_point> parked_since;
   while (!execution.finished()) {
     if (driven_) {
       // The thread of its own makes room for us; who waits for another call drives ours along with it.
+      if (!parked_since) parked_since = Clock::now();
       nudge();
       ++parked_;
       turn_.wait_for(lock, kParked, [&] { return execution.finished() || !driven_; });
       --parked_;
-      check_deadline(execution, since);
+      check_deadline(execution, *parked_since);
       continue;
     }
     driven_ = true;

@@ -57,6 +57,8 @@ class Progress {
       : executor_(executor), store_(store), options_(options) {}
   using Clock = std::chrono::steady_clock;
 
+  /// When anything last moved, as far as was looked at.
+  Clock::time_point last_move();
   /// Until `done` says so.
   template <typename Done, typename Watch>
   void drive(Lock& lock, const Done& done, const Watch& watch);
@@ -77,6 +79,8 @@ class Progress {
   ProgressOptions options_;
   UniqueFd epoll_;
   UniqueFd nudge_;
+  std::uint64_t moves_seen_ = 0;
+  Clock::time_point last_move_{};
   Clock::time_point last_poll_{};
   Clock::time_point polled_since_{};
   std::function<void(const std::string&)> on_notice_;
