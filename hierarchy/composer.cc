@@ -39,6 +39,7 @@ Composer::Composer(const Layout& layout, const Request& request, const Compositi
 
 Result<schedule::Schedule> Composer::run() {
   builder_.set_rounding(request_.rounds);
+  builder_.set_apart(!request_.in_place);
   const auto appended = [this] {
     switch (composition_.form) {
       case Form::kNode:
@@ -297,7 +298,6 @@ Status Composer::all_to_all() {
     builder_.copy(kOutput.at(block_of(rank_)), kInput.at(block_of(rank_)));
   }
   // In place, what comes must wait outside until what was there is gone.
-  builder_.set_apart(!request_.in_place);
   const Place landing = request_.in_place ? Place{Space::kScratch, builder_.scratch_unit()} : kOutput;
   const auto is_remote = [&](std::uint32_t rank) { return layout_.node_of[rank] != static_cast<std::int32_t>(node_); };
   const auto self = static_cast<std::uint32_t>(rank_);

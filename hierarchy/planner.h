@@ -12,10 +12,11 @@
 namespace foldcast::hierarchy {
 
 /// What of a call its schedule depends on. Equal on all ranks, but for `in_place`, which may differ: messages do not.
+/// Schedules made for in place are right for memory that is apart as well, and wait for more.
 struct Request {
   Collective kind = Collective::kAllReduce;
   std::int32_t root = 0;
-  bool in_place = false;  ///< matters to all_to_all only
+  bool in_place = true;
   bool rounds = false;    ///< what is sent is rounded to a wire format, in place; see Builder::set_rounding
   friend bool operator==(const Request&, const Request&) = default;
 };

@@ -186,6 +186,7 @@ select::CallShape Communicator::shape_of(const CollectiveCall& call) const {
   shape.op = is_premul(call.op) ? ReduceOp::kPremulSum : call.op;
   shape.root = has_root(call.kind) ? call.root : 0;
   shape.count = call.count;
+  shape.in_place = false;
   if (reduces(shape.kind) && shape.dtype == Datatype::kFloat32 && layout_.nodes.size() > 1) shape.wire = wire_;
   return shape;
 }

@@ -304,11 +304,20 @@ void Operation::bind() {
       has_variable_counts(call_.kind) ? (total + static_cast<std::uint64_t>(size_) - 1) / size_ : call_.count;
   // Into how many fragments a call is cut follows from it, so it must be the same everywhere.
   if (binding_.blocks > 1) binding_.count = shape_.count;
-  shape_.in_place = scheduled_as(call_.kind) == Collective::kAllToAll && call_.send == call_.recv;
+  shape_.in_place = shares_memory();
   const bool has_result = call_.kind != Collective::kReduce || is_root;
   if (call_.op == ReduceOp::kAvg && reduces(call_.kind) && has_result) {
     binding_.divisor = static_cast<std::uint64_t>(size_);
   }
+}
+
+/// Of uneven blocks only all_to_all looks, since its schedule in place costs memory.
+bool Operation::shares_memory() const {
+  if (call_.kind == Collective::kAllToAllV) return call_.send == call_.recv;
+  if (has_variable_counts(call_.kind)) return true;
+  const auto send = reinterpret_cast<std::uintptr_t>(call_.send);
+  const auto recv = reinterpret_cast<std::uintptr_t>(call_.recv);
+  return send < recv + recv_elements_ * element_bytes() && recv < send + send_elements_ * element_bytes();
 }
 
 std::uint64_t Operation::send_offset_of_own() const {

@@ -58,6 +58,7 @@ class Operation {
   Status make_table(const BlockList& list, const char* what, runtime::BlockTable& table) const;
   void bind();
   Status scale_input();
+  bool shares_memory() const;
   std::uint64_t send_offset_of_own() const;  ///< of the own block in the whole, bytes
   std::uint64_t element_bytes() const { return size_of(call_.dtype); }
 

@@ -13,7 +13,7 @@ struct CallShape {
   Datatype dtype = Datatype::kUint8;
   ReduceOp op = ReduceOp::kSum;
   WireFormat wire = WireFormat::kExact;
-  bool in_place = false;  ///< of all_to_all; other schedules are right both ways
+  bool in_place = true;   ///< input and output may share memory
   bool in_order = false;  ///< the op is not commutative
   std::int32_t root = 0;
   std::uint64_t count = 0;  ///< of the buffer, or of each block; the mean where each rank knows all counts, else 0

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <set>
 
 #include "core/base/log.h"
@@ -211,11 +210,12 @@ void Selector::apply_preferences(const CallShape& shape, Choice& choice) const {
 }
 
 Result<Choice> Selector::choose(const CallShape& shape) {
+  // The largest call of the class, whichever of its calls came first: its plan is every rank's.
   CallShape priced = shape;
-  if (const std::uint64_t one = CallShape{shape}.bytes(layout_.size()); shape.count > 0) {
-    const double scale = static_cast<double>(class_bytes(size_class(one))) / static_cast<double>(one);
-    priced.count = static_cast<std::uint64_t>(std::ceil(static_cast<double>(shape.count) * scale));
-  }
+  priced.count = 1;
+  const std::uint64_t most = class_bytes(size_class(shape.bytes(layout_.size())));
+  const std::uint64_t one = priced.bytes(layout_.size());
+  priced.count = std::max<std::uint64_t>(1, (most + one - 1) / one);
   Choice choice;
   for (const auto& composition : hierarchy::compositions_of(layout_, shape.kind)) {
     Candidate candidate;

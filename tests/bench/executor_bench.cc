@@ -130,6 +130,7 @@ struct Interpreter {
     stage.source = {Space::kInput, 0, 1, 1};
     stage.target = {Space::kOutput, 0, 1, 1};
     schedule::Builder builder(number);
+    builder.set_apart(true);
     std::get<schedule::StageAlgorithm>(ring->build)(builder, stage);
     plan.pipelining = {1u << 30, 1};
     plan.set_schedule(builder.finish());

@@ -32,12 +32,13 @@ void expect_all_verify(const Layout& layout) {
     const std::int32_t roots = has_root(kind) ? static_cast<std::int32_t>(layout.size()) : 1;
     for (const Composition& composition : compositions_of(layout, kind)) {
       for (std::int32_t root = 0; root < roots; ++root) {
-        const Request request{kind, root, false, false};
-        auto program = compose_all(layout, request, composition);
-        ASSERT_TRUE(program.ok()) << program.status().to_string();
-        const auto proof = schedule::verify(*program, {kind, root});
-        EXPECT_TRUE(proof.ok()) << to_string(kind) << " as " << program->name << ", root " << root << ": "
-                                << proof.status().to_string();
+        for (bool in_place : {false, true}) {
+          auto program = compose_all(layout, {kind, root, in_place, false}, composition);
+          ASSERT_TRUE(program.ok()) << program.status().to_string();
+          const auto proof = schedule::verify(*program, {kind, root});
+          EXPECT_TRUE(proof.ok()) << to_string(kind) << " as " << program->name << ", root " << root
+                                  << (in_place ? ", in place: " : ": ") << proof.status().to_string();
+        }
       }
     }
   }

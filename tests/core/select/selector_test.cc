@@ -146,6 +146,16 @@ TEST(Selector, APriceBelongsToItsSizeNotToThePlanItShares) {
   EXPECT_NEAR(sixty_four->price_us / eight->price_us, 8, 0.5);
 }
 
+TEST(Selector, AClassHasOnePlanWhicheverCallComesFirst) {
+  const Layout layout = Layout::uniform(1, 2);
+  Selector empty_first(layout, 0, shaped_links()), other(layout, 1, shaped_links());
+  ASSERT_TRUE(empty_first.select(all_reduce(0, Datatype::kInt32, ReduceOp::kSum)).ok());
+  const auto a = empty_first.select(all_reduce(1, Datatype::kInt32, ReduceOp::kSum));
+  const auto b = other.select(all_reduce(1, Datatype::kInt32, ReduceOp::kSum));
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->plan->pipelining, b->plan->pipelining);
+}
+
 TEST(Selector, AForcedFragmentSizeIsPricedAndPipelined) {
   const Layout layout = Layout::uniform(8, 1);
   Selector selector(layout, 0, shaped_links());
