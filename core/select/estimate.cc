@@ -18,6 +18,12 @@ constexpr std::uint32_t kDepth = 4;
 constexpr std::uint64_t kLargestFragment = 4u << 20;
 /// What each further message costs the ranks' processors, as a part of a message's whole latency.
 constexpr double kMessageOverhead = 0.3;
+/// From so many messages in a round on, a rank has many peers at once. Measured over TCP with 8 nodes: each further
+/// message of a small call costs most of a latency, and large ones take more than twice as long as their bytes
+/// (incast).
+constexpr double kCrowd = 1.5;
+constexpr double kCrowdOverhead = 0.8;
+constexpr double kIncast = 2.5;
 
 using Form = hierarchy::Composition::Form;
 
@@ -102,10 +108,10 @@ Result<Estimator::Stages> Estimator::stages(const CallShape& shape, const hierar
   for (const auto& ranks : layout_.nodes) mates = std::max(mates, static_cast<double>(ranks.size()));
   const bool flat = composition.form == Form::kFlat;
   const double ranks_on_link = flat || scheduled_as(shape.kind) == Collective::kAllToAll ? mates : 1;
-  const double wire = ranks_on_link * fragment * wire_ratio(shape) / model_.bytes_per_us;
+  const double even_wire = ranks_on_link * fragment * wire_ratio(shape) / model_.bytes_per_us;
   const double shard_overhead = (composition.shards - 1) * kMessageOverhead * model_.latency_us;
   if (shape.kind == Collective::kSendRecv) {
-    result.network_first = model_.latency_us + wire / mates;
+    result.network_first = model_.latency_us + even_wire / mates;
     return result;
   }
   if (composition.offloaded()) {
@@ -122,8 +128,11 @@ Result<Estimator::Stages> Estimator::stages(const CallShape& shape, const hierar
   const bool among_ranks = flat || scheduled_as(shape.kind) == Collective::kAllToAll;
   const std::size_t members = among_ranks ? layout_.size() : layout_.nodes.size();
   FOLDCAST_ASSIGN(const Terms terms, terms_of(scheduled_as(shape.kind), composition.network, members));
-  // Messages side by side do not wait for each other, but a processor makes them one by one.
-  const double more_messages = std::max(0.0, terms.messages - terms.rounds) * kMessageOverhead * model_.latency_us;
+  // Messages side by side do not wait for each other, but a processor makes them one by one; and what many send to one
+  // at once collides at its link.
+  const bool crowds = terms.messages > kCrowd * terms.rounds;
+  const double more_messages = crowds ? (terms.messages - terms.rounds) * kCrowdOverhead * model_.latency_us : 0;
+  const double wire = crowds ? kIncast * even_wire : even_wire;
   result.network_first = terms.rounds * (model_.latency_us + shard_overhead) + more_messages +
                          std::max(terms.serial_bytes, terms.sent_bytes) * wire +
                          terms.reduced_bytes * fragment / model_.reduce_bytes_per_us;
