@@ -222,10 +222,7 @@ Status Composer::reduce_scatter() {
   const bool shares = mates_.size() > 1;
   const std::size_t nodes = layout_.nodes.size();
   const auto owners = static_cast<std::uint32_t>(mates_.size());
-  std::vector<Part> blocks;
-  for (std::size_t node = 0; node < nodes; ++node) {
-    blocks.push_back(sharded_ ? block_of(layout_.nodes[node][local_]) : span_of(node));
-  }
+  const auto blocks = column_blocks();
   const auto members = column(sharded_ ? local_ : 0);
   BlockStage stage;
   stage.members = members;
@@ -259,10 +256,7 @@ Status Composer::all_gather() {
   const bool shares = mates_.size() > 1;
   const std::size_t nodes = layout_.nodes.size();
   const auto owners = static_cast<std::uint32_t>(mates_.size());
-  std::vector<Part> blocks;
-  for (std::size_t node = 0; node < nodes; ++node) {
-    blocks.push_back(sharded_ ? block_of(layout_.nodes[node][local_]) : span_of(node));
-  }
+  const auto blocks = column_blocks();
   const auto members = column(sharded_ ? local_ : 0);
   BlockStage stage;
   stage.members = members;
@@ -335,8 +329,7 @@ Status Composer::gather() {
     collected = is_root ? kOutput : Place{Space::kScratch, builder_.scratch_unit()};
     node_step(Verb::kGather, kUp, kInput.at(own), collected.at(own), leader, owners);
   }
-  std::vector<Part> blocks;
-  for (std::size_t node = 0; node < layout_.nodes.size(); ++node) blocks.push_back(span_of(node));
+  const auto blocks = column_blocks();
   BlockStage stage;
   stage.members = members;
   stage.self = static_cast<std::int32_t>(node_);
@@ -358,8 +351,7 @@ Status Composer::scatter() {
   if (leads()) {
     if (!shares) received = kOutput;
     if (shares && !is_root) received = {Space::kScratch, builder_.scratch_unit()};
-    std::vector<Part> blocks;
-    for (std::size_t node = 0; node < layout_.nodes.size(); ++node) blocks.push_back(span_of(node));
+    const auto blocks = column_blocks();
     BlockStage stage;
     stage.members = members;
     stage.self = static_cast<std::int32_t>(node_);
@@ -378,6 +370,14 @@ std::vector<std::int32_t> Composer::column(std::uint32_t shard) const {
   for (const auto& ranks : layout_.nodes) members.push_back(ranks[shard]);
   if (!sharded_ && has_root(request_.kind)) members[layout_.node_of[request_.root]] = request_.root;
   return members;
+}
+
+std::vector<Part> Composer::column_blocks() const {
+  std::vector<Part> blocks;
+  for (std::size_t node = 0; node < layout_.nodes.size(); ++node) {
+    blocks.push_back(sharded_ ? block_of(layout_.nodes[node][local_]) : span_of(node));
+  }
+  return blocks;
 }
 
 bool Composer::leads() const { return column(0)[node_] == rank_; }

@@ -35,6 +35,8 @@ class Composer {
 
   /// Local rank `shard` of each node; the root instead on its node where leaders work.
   std::vector<std::int32_t> column(std::uint32_t shard) const;
+  /// What each member of this rank's column has of the whole: its block or, of leaders, its node's.
+  std::vector<schedule::Part> column_blocks() const;
   bool leads() const;  ///< this rank is in the leaders' column
   /// A node's ranks as a part of the whole.
   schedule::Part span_of(std::size_t node) const;

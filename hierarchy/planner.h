@@ -17,7 +17,7 @@ struct Request {
   Collective kind = Collective::kAllReduce;
   std::int32_t root = 0;
   bool in_place = true;
-  bool rounds = false;    ///< what is sent is rounded to a wire format, in place; see Builder::set_rounding
+  bool rounds = false;  ///< what is sent is rounded to a wire format, in place; see Builder::set_rounding
   friend bool operator==(const Request&, const Request&) = default;
 };
 
