@@ -1,13 +1,17 @@
 #include "tools/lab/network.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "fmt/format.h"
+#include "tools/system/file.h"
 
 namespace foldcast::tools {
 namespace {
 
 constexpr const char* kNetworkOnly[] = {"net"};
+constexpr std::chrono::milliseconds kNap{5};
 
 /// Lines for one run of `ip`, `bridge` and `tc` each in one namespace: a process per line would take seconds.
 struct Batch {
@@ -43,7 +47,7 @@ class Builder {
     for (std::size_t i = 0; i < layout_.switches.size(); ++i) {
       FOLDCAST_RETURN_IF_ERROR(configure(layout_.switches[i], switch_batch(i)));
     }
-    return ok_status();
+    return wait_until_up();
   }
 
  private:
@@ -165,6 +169,36 @@ class Builder {
       below = &uplink_of(*below);
     }
     return fmt::format("fdb replace {} dev {} master static\n", host.mac_on(rail), port);
+  }
+
+  /// The kernel tells a bridge of a port's carrier when it finds the time, up to a second later; until then the port
+  /// drops what comes.
+  Status wait_until_up() const {
+    const auto wait = [&](const LabHost& host, const std::string& device) -> Status {
+      const std::string path = fmt::format("/proc/{}/root/sys/class/net/{}/", holders_.at(host.name), device);
+      for (std::string state;;) {
+        (void)read_file(path + "carrier");  // makes newer kernels tell at once
+        state = read_file(path + "operstate").value_or("gone");
+        if (state == "up\n") return ok_status();
+        if (deadline_.passed()) {
+          return timeout(fmt::format("{} of {} did not come up; it is {}", device, host.name, state));
+        }
+        std::this_thread::sleep_for(kNap);
+      }
+    };
+    for (int rail = 0; rail < spec_.rails; ++rail) {
+      for (const LabHost& node : layout_.nodes) {
+        FOLDCAST_RETURN_IF_ERROR(wait(node, spec_.node_device(rail)));
+        FOLDCAST_RETURN_IF_ERROR(wait(uplink_of(node), node.port_on(rail)));
+      }
+      for (const LabHost& self : layout_.switches) {
+        FOLDCAST_RETURN_IF_ERROR(wait(self, fmt::format("br{}", rail)));
+        if (self.uplink < 0) continue;
+        FOLDCAST_RETURN_IF_ERROR(wait(self, uplink_device(rail)));
+        FOLDCAST_RETURN_IF_ERROR(wait(uplink_of(self), self.port_on(rail)));
+      }
+    }
+    return ok_status();
   }
 
   const LabSpec& spec_;
