@@ -173,12 +173,6 @@ void Communicator::abort() {
   context_->abort(endpoints_.communicator);
 }
 
-std::uint64_t Communicator::next_sequence(const Operation& operation) {
-  const CollectiveCall& call = operation.call();
-  if (call.kind != Collective::kSendRecv) return ++sequence_;
-  return kPointToPoint | ++(call.sends ? sent_ : received_)[call.root];
-}
-
 select::CallShape Communicator::shape_of(const CollectiveCall& call) const {
   select::CallShape shape;
   shape.kind = call.kind;
@@ -216,28 +210,36 @@ void Communicator::set_link_model(select::LinkModel model) {
 Status Communicator::start(const CollectiveCall& call, Operation& operation) {
   FOLDCAST_RETURN_IF_ERROR(operation.prepare(call, rank(), size()));
   const runtime::Lock lock = this->lock();
-  return launch(operation);
+  FOLDCAST_ASSIGN(const select::Selection selection, plan_for(operation));
+  return launch(operation, *selection.plan);
 }
 
-Status Communicator::launch(Operation& operation) {
+Result<select::Selection> Communicator::plan_for(Operation& operation) {
   const CollectiveCall& call = operation.call();
-  runtime::Binding& binding = operation.binding();
-  const select::Plan* plan = nullptr;
   if (call.kind == Collective::kSendRecv) {
     if (endpoints_.routes[call.root] == nullptr) return unsupported("a job of one rank sends no messages");
-    plan = &selector_->point_to_point(call.root, call.sends);
-  } else {
-    select::CallShape shape = operation.shape();
-    if (reduces(shape.kind) && shape.dtype == Datatype::kFloat32 && layout_.nodes.size() > 1) shape.wire = wire_;
-    binding.signature.wire = shape.wire;
-    FOLDCAST_ASSIGN(const auto selection, selector_->select_for_call(shape));
-    plan = selection.plan;
-    if (operation.has_gaps() && layout_.nodes.size() == 1) operation.close_gaps();
+    return select::Selection{.plan = &selector_->point_to_point(call.root, call.sends)};
   }
-  // A refused call has no number: the others do not know of it.
-  FOLDCAST_RETURN_IF_ERROR(context_->executor().health(endpoints_.communicator));
-  binding.sequence = next_sequence(operation);
-  FOLDCAST_ASSIGN(operation.execution, context_->executor().launch(endpoints_, *plan, binding));
+  select::CallShape shape = operation.shape();
+  if (reduces(shape.kind) && shape.dtype == Datatype::kFloat32 && layout_.nodes.size() > 1) shape.wire = wire_;
+  operation.binding().signature.wire = shape.wire;
+  FOLDCAST_ASSIGN(const auto selection, selector_->select_for_call(shape));
+  if (operation.has_gaps() && layout_.nodes.size() == 1) operation.close_gaps();
+  return selection;
+}
+
+Status Communicator::launch(Operation& operation, const select::Plan& plan) {
+  const CollectiveCall& call = operation.call();
+  runtime::Binding& binding = operation.binding();
+  std::uint64_t* number = &sequence_;
+  if (call.kind == Collective::kSendRecv) {
+    number = &(call.sends ? sent_ : received_)[call.root];
+    binding.sequence = kPointToPoint | (*number + 1);
+  } else {
+    binding.sequence = *number + 1;
+  }
+  FOLDCAST_ASSIGN(operation.execution, context_->executor().launch(endpoints_, plan, binding));
+  ++*number;  // a refused call has no number: the others do not know of it
   context_->progress().nudge();
   return ok_status();
 }
@@ -262,11 +264,30 @@ bool Communicator::test(Operation& operation) {
 }
 
 Status Communicator::run(const CollectiveCall& call) {
+  if (last_.plan != nullptr && last_.revision == selector_->revision() && last_.call == call) return run_again();
   Operation operation;
   FOLDCAST_RETURN_IF_ERROR(operation.prepare(call, rank(), size()));
   runtime::Lock lock = this->lock();
-  FOLDCAST_RETURN_IF_ERROR(launch(operation));
+  FOLDCAST_ASSIGN(const select::Selection selection, plan_for(operation));
+  FOLDCAST_RETURN_IF_ERROR(launch(operation, *selection.plan));
+  // A downgraded call is counted each time.
+  last_.plan = operation.is_plain() && !selection.downgraded ? selection.plan : nullptr;
+  last_.revision = selector_->revision();
+  last_.call = call;
+  last_.binding = operation.binding();
   return finish(operation, lock);
+}
+
+Status Communicator::run_again() {
+  runtime::Lock lock = this->lock();
+  last_.binding.sequence = sequence_ + 1;
+  FOLDCAST_ASSIGN(runtime::Execution* const execution,
+                  context_->executor().launch(endpoints_, *last_.plan, last_.binding));
+  ++sequence_;
+  context_->progress().nudge();
+  const Status status = context_->progress().wait(*execution, lock);
+  context_->executor().release(execution);
+  return status;
 }
 
 }  // namespace foldcast::api

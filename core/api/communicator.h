@@ -36,7 +36,10 @@ class Communicator {
   /// Taken for everything that is not a method of this class.
   runtime::Lock lock() { return runtime::Lock(context_->gate()); }
 
-  void set_wire_format(WireFormat format) { wire_ = format; }
+  void set_wire_format(WireFormat format) {
+    wire_ = format;
+    last_.plan = nullptr;
+  }
 
   /// Collective: see foldcast.h. Null where the colour is kNoColour.
   Result<std::unique_ptr<Communicator>> split(std::int32_t colour, std::int32_t key);
@@ -71,9 +74,12 @@ class Communicator {
   Status join_node(std::int32_t first, const Communicator* parent);
   /// A communicator like this one over other members.
   Result<std::unique_ptr<Communicator>> descend(std::span<const std::int32_t> members, std::uint32_t number);
-  Status launch(Operation& operation);
+  /// What a prepared operation runs as.
+  Result<select::Selection> plan_for(Operation& operation);
+  Status launch(Operation& operation, const select::Plan& plan);
   Status finish(Operation& operation, runtime::Lock& lock);
-  std::uint64_t next_sequence(const Operation& operation);
+  /// The last call once more.
+  Status run_again();
 
   std::shared_ptr<runtime::Context> context_;
   hierarchy::Layout layout_;
@@ -83,6 +89,15 @@ class Communicator {
   std::shared_ptr<void> tree_owner_;  ///< what must outlive trees_
   std::unique_ptr<select::Selector> selector_;
   WireFormat wire_ = WireFormat::kExact;
+  /// The last blocking call, where the same call again would be bound alike: loops call with the same buffers, and
+  /// working all this out anew takes as long as a small call.
+  struct LastCall {
+    const select::Plan* plan = nullptr;  ///< null: there is none
+    std::uint64_t revision = 0;          ///< of the selector
+    CollectiveCall call;
+    runtime::Binding binding;
+  };
+  LastCall last_;
   std::uint64_t sequence_ = 0;
   std::vector<std::uint64_t> sent_, received_;  ///< point-to-point messages with each rank so far
   std::uint32_t shrinks_ = 0;

@@ -80,6 +80,11 @@ Status Operation::prepare(const CollectiveCall& call, std::int32_t rank, std::in
   return check_op();
 }
 
+bool Operation::is_plain() const {
+  const bool own_memory = call_.kind == Collective::kBarrier || has_variable_counts(call_.kind) || !staged_.empty();
+  return !own_memory && !result_to_front_ && call_.kind != Collective::kSendRecv && is_valid(call_.op);
+}
+
 /// Replaces kInPlace by the pointer it stands for, and says what each buffer spans.
 Status Operation::resolve_in_place() {
   const bool is_root = rank_ == call_.root;

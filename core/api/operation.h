@@ -17,6 +17,7 @@ inline const void* const kInPlace = reinterpret_cast<const void*>(1);
 struct BlockList {
   const std::size_t* counts = nullptr;
   const std::size_t* displacements = nullptr;  ///< null: one after the other
+  friend bool operator==(const BlockList&, const BlockList&) = default;
 };
 
 /// A call as it came in. Nothing of it is checked.
@@ -30,6 +31,7 @@ struct CollectiveCall {
   std::int32_t root = 0;               ///< of send_recv: the peer
   bool sends = false;                  ///< of send_recv
   BlockList sent = {}, received = {};  ///< of the kinds with variable counts
+  friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
 /// One call under way: what the plan's binding points to, and what is left to do when it has finished. Not movable
@@ -44,6 +46,9 @@ class Operation {
   const CollectiveCall& call() const { return call_; }
   const select::CallShape& shape() const { return shape_; }
   runtime::Binding& binding() { return binding_; }
+  /// Whether the binding is all there is to it: nothing of this object or of its caller's lists is used while it runs,
+  /// finish() does nothing, and the op is one of ours.
+  bool is_plain() const;
   /// Uneven blocks with gaps between them: a group's single call wants them without.
   bool has_gaps() const { return gaps_; }
   void close_gaps();

@@ -22,6 +22,7 @@ struct Side {
   /// The buffer is only this block of the whole; -1: it is the whole.
   std::int32_t only_block = -1;
   const BlockTable* table = nullptr;  ///< of the whole; null: blocks of Binding::count elements
+  friend bool operator==(const Side&, const Side&) = default;
 };
 
 /// A call's pointers and numbers: what a plan lacks. The schedule's whole is `blocks` blocks of `count` elements.
@@ -34,6 +35,13 @@ struct Binding {
   std::uint64_t sequence = 0;
   /// Of an average: what finished elements are divided by, on ranks that have any. 0: nothing.
   std::uint64_t divisor = 0;
+
+  /// The same work as a call of another number. What tables say may have changed, so such calls are not.
+  bool repeats(const Binding& other) const {
+    return input == other.input && output == other.output && count == other.count && blocks == other.blocks &&
+           signature == other.signature && divisor == other.divisor && input.table == nullptr &&
+           output.table == nullptr;
+  }
 };
 
 }  // namespace foldcast::runtime

@@ -18,12 +18,10 @@ namespace {
 
 constexpr std::size_t kCompletionsPerPoll = 64;
 
-/// Where a completion belongs: 16 bits of execution, 16 of fragment slot, 32 of step.
-constexpr std::uint64_t cookie_of(std::uint32_t execution, std::uint32_t fragment, std::uint32_t step) {
-  return std::uint64_t{execution} << 48 | std::uint64_t{fragment} << 32 | step;
-}
 constexpr std::size_t kMostExecutions = 1u << 16;
 constexpr std::uint32_t kPassesPerRound = 1024;
+/// Idle executions that may have run the same call before.
+constexpr std::size_t kMostLookedAt = 8;
 /// More scratch memory than this is given back when a call needs less.
 constexpr std::uint64_t kKeptScratch = 64u << 20;
 
@@ -35,59 +33,92 @@ std::uint32_t own_block(const Binding& binding) { return static_cast<std::uint32
 
 Executor::Executor() : completions_(kCompletionsPerPoll) {}
 
-void Executor::add_engine(Engine* engine) { engines_.push_back({engine, true}); }
+void Executor::add_engine(Engine* engine) {
+  engines_.push_back(std::make_unique<PolledEngine>());
+  engines_.back()->engine = engine;
+}
 
 void Executor::remove_engine(Engine* engine) {
-  std::erase_if(engines_, [&](const Polled& polled) { return polled.engine == engine; });
+  ++generation_;
+  std::erase_if(engines_, [&](const auto& polled) { return polled->engine == engine; });
   std::erase_if(lanes_, [&](const auto& entry) { return entry.first.first == engine; });
 }
 
 bool Executor::sleeps_on(int descriptor) const {
   return std::any_of(engines_.begin(), engines_.end(),
-                     [&](const Polled& polled) { return polled.engine->descriptor() == descriptor; });
+                     [&](const auto& polled) { return polled->engine->descriptor() == descriptor; });
+}
+
+void Executor::forget(std::uint32_t communicator) {
+  ++generation_;
+  broken_.erase(communicator);
 }
 
 Executor::Lane& Executor::lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane) {
   return lanes_[{execution.endpoints_->groups[group], lane}];
 }
 
-Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding) {
-  FOLDCAST_RETURN_IF_ERROR(health(endpoints.communicator));
+Result<Execution*> Executor::take_idle(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding,
+                                       bool& again) {
+  const auto repeats = [&](const Execution* e) {
+    return e->plan_ == &plan && e->endpoints_ == &endpoints && e->generation_ == generation_ && e->fragments_ == 1 &&
+           e->binding_.repeats(binding);
+  };
+  again = false;
   if (idle_.empty()) {
     if (executions_.size() == kMostExecutions) {
       return resource_exhausted(fmt::format("{} calls are outstanding: wait for some of them", kMostExecutions));
     }
     executions_.push_back(std::make_unique<Execution>());
-    executions_.back()->slot_ = static_cast<std::uint32_t>(executions_.size() - 1);
-    idle_.push_back(executions_.back().get());
+    return executions_.back().get();
   }
-  Execution& execution = *idle_.back();
+  const std::size_t looked_at = std::min(idle_.size(), kMostLookedAt);
+  for (std::size_t i = 0; i < looked_at && !again; ++i) {
+    Execution*& one = idle_[idle_.size() - 1 - i];
+    if (!repeats(one)) continue;
+    again = true;
+    std::swap(one, idle_.back());
+  }
+  Execution* const taken = idle_.back();
   idle_.pop_back();
-  execution.endpoints_ = &endpoints;
-  execution.plan_ = &plan;
-  execution.binding_ = binding;
-  execution.status_ = ok_status();
+  return taken;
+}
+
+Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding) {
+  FOLDCAST_RETURN_IF_ERROR(health(endpoints.communicator));
+  bool again = false;
+  FOLDCAST_ASSIGN(Execution* const taken, take_idle(endpoints, plan, binding, again));
+  Execution& execution = *taken;
   execution.finished_ = false;
   execution.outstanding_ = 0;
   execution.next_fragment_ = execution.fragments_done_ = 0;
-
-  const std::uint64_t bytes = binding.count * binding.blocks * size_of(binding.signature.dtype);
-  execution.fragments_ = 1;
-  if (plan.divisible && bytes > plan.pipelining.fragment_bytes) {
-    execution.fragments_ = (bytes + plan.pipelining.fragment_bytes - 1) / plan.pipelining.fragment_bytes;
+  if (again) {
+    execution.binding_.sequence = binding.sequence;
+  } else {
+    execution.endpoints_ = &endpoints;
+    execution.plan_ = &plan;
+    execution.binding_ = binding;
+    execution.status_ = ok_status();
+    execution.generation_ = generation_;
+    const std::uint64_t bytes = binding.count * binding.blocks * size_of(binding.signature.dtype);
+    execution.fragments_ = 1;
+    if (plan.divisible && bytes > plan.pipelining.fragment_bytes) {
+      execution.fragments_ = (bytes + plan.pipelining.fragment_bytes - 1) / plan.pipelining.fragment_bytes;
+    }
+    execution.in_flight_.resize(std::min<std::uint64_t>(execution.fragments_, plan.pipelining.depth));
+    allocate(execution);
+    execution.turns_.clear();
+    for (const auto& use : plan.lanes) execution.turns_.push_back({&lane_of(execution, use.group, use.lane), 0});
   }
-  const auto depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(execution.fragments_, plan.pipelining.depth));
-  execution.in_flight_.resize(depth);
-  allocate(execution);
-  execution.turns_.clear();
-  for (const auto& use : execution.plan_->lanes) {
-    Lane& lane = lane_of(execution, use.group, use.lane);
-    execution.turns_.push_back({&lane, lane.allocated});
-    lane.allocated += execution.fragments_ * use.steps;
+  for (std::size_t use = 0; use < execution.turns_.size(); ++use) {
+    Lane& lane = *static_cast<Lane*>(execution.turns_[use].lane);
+    execution.turns_[use].first = lane.allocated;
+    lane.allocated += execution.fragments_ * plan.lanes[use].steps;
   }
-  for (std::uint32_t slot = 0; slot < depth; ++slot) start_fragment(execution, slot);
+  const auto depth = static_cast<std::uint32_t>(execution.in_flight_.size());
+  for (std::uint32_t slot = 0; slot < depth; ++slot) start_fragment(execution, slot, again);
   drain_ready();
-  return &execution;
+  return taken;
 }
 
 /// Scratch and wire memory for each fragment in flight; kept for the next call that uses the execution.
@@ -123,169 +154,125 @@ void Executor::release(Execution* execution) {
   idle_.push_back(execution);
 }
 
-void Executor::start_fragment(Execution& execution, std::uint32_t slot) {
+void Executor::start_fragment(Execution& execution, std::uint32_t slot, bool again) {
   auto& fragment = execution.in_flight_[slot];
-  const auto& plan = execution.plan_->schedule;
+  const auto& schedule = execution.plan_->schedule;
+  const std::size_t steps = schedule.steps.size();
   fragment.index = static_cast<std::uint32_t>(execution.next_fragment_++);
-  fragment.place = Placement(execution.binding_, fragment.index, execution.fragments_);
-  fragment.left = static_cast<std::uint32_t>(plan.steps.size());
-  fragment.pending = plan.dependences;
-  fragment.posted.assign(plan.steps.size(), false);
-  if (fragment.left == 0) return finish_fragment(execution, slot);
+  fragment.left = static_cast<std::uint32_t>(steps);
+  if (!again) {
+    fragment.place = Placement(execution.binding_, fragment.index, execution.fragments_);
+    fragment.steps.resize(steps);
+    for (std::uint32_t index = 0; index < steps; ++index) {
+      RunningStep& step = fragment.steps[index];
+      step.execution = &execution;
+      step.fragment = slot;
+      step.index = index;
+      step.kind = schedule.steps[index].kind;
+      step.posted = step.bound = false;
+    }
+  }
+  for (std::size_t index = 0; index < steps; ++index) fragment.steps[index].pending = schedule.dependences[index];
+  if (steps == 0) return finish_fragment(execution, slot);
   // Last in, first out: push the roots backwards so that they are issued in program order.
   const auto& roots = execution.plan_->roots;
-  for (auto root = roots.rbegin(); root != roots.rend(); ++root) {
-    ready_.push_back({&execution, slot, *root});
-  }
+  for (auto root = roots.rbegin(); root != roots.rend(); ++root) ready_.push_back(&fragment.steps[*root]);
 }
 
 void Executor::drain_ready() {
   while (!ready_.empty()) {
-    const StepRef ref = ready_.back();
+    RunningStep* const step = ready_.back();
     ready_.pop_back();
-    if (!issue(ref)) retry_.push_back(ref);
+    if (!issue(*step)) retry_.push_back(step);
   }
 }
 
-EngineCall Executor::call_of(const StepRef& ref) const {
-  const Execution& execution = *ref.execution;
-  const Step& step = execution.plan_->schedule.steps[ref.step];
-  EngineCall call = step.kind == StepKind::kGroup ? group_call_of(ref) : message_of(ref);
-  call.signature = execution.binding_.signature;
-  call.key.communicator = execution.endpoints_->communicator;
-  call.key.fragment = execution.in_flight_[ref.fragment].index;
-  call.key.sequence = execution.binding_.sequence;
-  return call;
-}
-
-EngineCall Executor::message_of(const StepRef& ref) const {
-  const Execution& execution = *ref.execution;
-  const auto& fragment = execution.in_flight_[ref.fragment];
-  const Step& step = execution.plan_->schedule.steps[ref.step];
-  const Signature& signature = execution.binding_.signature;
-  const bool sends = step.kind == StepKind::kSend;
-  const Stretch data = fragment.place.find(sends ? step.a : step.target, fragment.scratch);
-  EngineCall call;
-  call.verb = sends ? Verb::kSend : Verb::kRecv;
-  call.peer = execution.endpoints_->peers[step.peer];
-  call.key.tag = std::uint64_t{step.channel} << 32 | step.ordinal;
-  call.bytes = data.elements * size_of(signature.dtype);
-  std::byte* at = data.data;
-  if (signature.wire != WireFormat::kExact) {
-    call.bytes = kernels::wire_bytes(signature.wire, data.elements);
-    at = fragment.wire + execution.wire_offsets_[ref.step];
-    if (sends) {
-      auto* values = reinterpret_cast<float*>(data.data);
-      // What others get of a sum is what its owner keeps: else ranks would end with different bits.
-      if (step.a.space == schedule::Space::kInput) {
-        kernels::encode(signature.wire, at, values, data.elements);
-      } else {
-        kernels::encode_and_round(signature.wire, at, values, data.elements);
-      }
-    }
+void Executor::bind(RunningStep& running) {
+  const Execution& execution = *running.execution;
+  const auto& fragment = execution.in_flight_[running.fragment];
+  const Endpoints& endpoints = *execution.endpoints_;
+  const Step& step = execution.plan_->schedule.steps[running.index];
+  std::byte* const wire =
+      execution.wire_offsets_.empty() ? nullptr : fragment.wire + execution.wire_offsets_[running.index];
+  bind_step(step, {endpoints, execution.binding_, fragment.place, fragment.scratch, wire}, running);
+  running.call.key.fragment = fragment.index;
+  const Engine* engine = nullptr;
+  if (step.kind == StepKind::kGroup) engine = endpoints.groups[step.group];
+  if (step.kind == StepKind::kSend || step.kind == StepKind::kRecv) {
+    engine = endpoints.routes[static_cast<std::size_t>(step.peer)];
   }
-  if (sends) {
-    call.input = at;
-  } else {
-    call.output = at;
+  for (const auto& polled : engines_) {
+    if (polled->engine == engine) running.engine = polled.get();
   }
-  return call;
+  running.bound = true;
 }
 
-EngineCall Executor::group_call_of(const StepRef& ref) const {
-  const Execution& execution = *ref.execution;
-  const auto& fragment = execution.in_flight_[ref.fragment];
-  const Step& step = execution.plan_->schedule.steps[ref.step];
-  const Stretch source = fragment.place.find(step.a, fragment.scratch);
-  const Stretch target = fragment.place.find(step.target, fragment.scratch);
-  EngineCall call;
-  call.verb = step.verb;
-  call.lane = step.lane;
-  call.owners = step.owners;
-  call.peer = step.peer;
-  call.input = source.data;
-  call.output = target.data;
-  call.count = target.elements;
-  call.key.tag = ref.step;
-  // Only a call that is a single step of its group has uneven blocks, see Selector.
-  const BlockTable* table = execution.binding_.output.table;
-  if (table != nullptr) call.cuts = table->offsets.data();
-  return call;
-}
-
-Status Executor::take_message(const StepRef& ref, const Completion& completion) const {
-  const Execution& execution = *ref.execution;
-  const auto& fragment = execution.in_flight_[ref.fragment];
-  const Step& step = execution.plan_->schedule.steps[ref.step];
-  const Signature& signature = execution.binding_.signature;
-  const Stretch data = fragment.place.find(step.target, fragment.scratch);
-  const bool exact = signature.wire == WireFormat::kExact;
-  const std::uint64_t expected =
-      exact ? data.elements * size_of(signature.dtype) : kernels::wire_bytes(signature.wire, data.elements);
-  if (completion.bytes != expected) {
+Status Executor::take_message(const RunningStep& step, const Completion& completion) const {
+  const Execution& execution = *step.execution;
+  if (completion.bytes != step.call.bytes) {
+    const auto peer = static_cast<std::size_t>(execution.plan_->schedule.steps[step.index].peer);
     return mismatch(fmt::format("{} sent {} bytes where this rank expects {}: all ranks must pass the same counts",
-                                execution.endpoints_->names[step.peer], completion.bytes, expected));
+                                execution.endpoints_->names[peer], completion.bytes, step.call.bytes));
   }
-  if (!exact) {
-    kernels::decode(signature.wire, reinterpret_cast<float*>(data.data),
-                    fragment.wire + execution.wire_offsets_[ref.step], data.elements);
+  const WireFormat wire = execution.binding_.signature.wire;
+  if (wire != WireFormat::kExact) {
+    kernels::decode(wire, reinterpret_cast<float*>(step.target), step.call.output, step.elements);
   }
   return ok_status();
 }
 
-bool Executor::issue(const StepRef& ref) {
-  Execution& execution = *ref.execution;
-  auto& fragment = execution.in_flight_[ref.fragment];
-  const Step& step = execution.plan_->schedule.steps[ref.step];
-  const Signature& signature = execution.binding_.signature;
+bool Executor::issue(RunningStep& step) {
+  if (!step.bound) bind(step);
+  const Signature& signature = step.execution->binding_.signature;
   switch (step.kind) {
     case StepKind::kSend:
-    case StepKind::kRecv: {
-      if (post(execution.endpoints_->routes[step.peer], ref) == Posted::kRetry) return false;
-      fragment.posted[ref.step] = true;
-      ++execution.outstanding_;
-      return true;
-    }
+      if (signature.wire != WireFormat::kExact) encode(step);
+      return post(step);
+    case StepKind::kRecv:
+      return post(step);
     case StepKind::kGroup:
-      return issue_group(ref);
-    case StepKind::kReduce: {
-      const Stretch target = fragment.place.find(step.target, fragment.scratch);
-      kernels::reduce(pairwise(signature.op), signature.dtype, target.data,
-                      fragment.place.find(step.a, fragment.scratch).data,
-                      fragment.place.find(step.b, fragment.scratch).data, target.elements);
-      finish_step(ref);
+      return issue_group(step);
+    case StepKind::kReduce:
+      kernels::reduce(pairwise(signature.op), signature.dtype, step.target, step.a, step.b, step.elements);
+      finish_step(step);
       return true;
-    }
-    case StepKind::kCopy: {
-      const Stretch target = fragment.place.find(step.target, fragment.scratch);
-      const std::byte* from = fragment.place.find(step.a, fragment.scratch).data;
-      const std::uint64_t bytes = target.elements * size_of(signature.dtype);
-      if (target.data != from && bytes > 0) std::memcpy(target.data, from, bytes);
-      finish_step(ref);
+    case StepKind::kCopy:
+      if (step.target != step.a && step.elements > 0) {
+        std::memcpy(step.target, step.a, step.elements * size_of(signature.dtype));
+      }
+      finish_step(step);
       return true;
-    }
   }
   return true;
 }
 
-bool Executor::issue_group(const StepRef& ref) {
-  Execution& execution = *ref.execution;
-  auto& fragment = execution.in_flight_[ref.fragment];
-  const Step& step = execution.plan_->schedule.steps[ref.step];
-  const std::uint32_t use = execution.plan_->lane_of_step[ref.step];
+void Executor::encode(const RunningStep& step) const {
+  const WireFormat wire = step.execution->binding_.signature.wire;
+  auto* const rounded = const_cast<std::byte*>(step.call.input);
+  auto* const values = reinterpret_cast<float*>(step.target);
+  // What others get of a sum is what its owner keeps: else ranks would end with different bits.
+  if (step.execution->plan_->schedule.steps[step.index].a.space == schedule::Space::kInput) {
+    kernels::encode(wire, rounded, values, step.elements);
+  } else {
+    kernels::encode_and_round(wire, rounded, values, step.elements);
+  }
+}
+
+bool Executor::issue_group(RunningStep& step) {
+  const Execution& execution = *step.execution;
+  const select::Plan& plan = *execution.plan_;
+  const std::uint32_t use = plan.lane_of_step[step.index];
   const std::uint64_t turn = execution.turns_[use].first +
-                             std::uint64_t{fragment.index} * execution.plan_->lanes[use].steps +
-                             execution.plan_->ordinal_of_step[ref.step];
+                             std::uint64_t{execution.in_flight_[step.fragment].index} * plan.lanes[use].steps +
+                             plan.ordinal_of_step[step.index];
   Lane& lane = *static_cast<Lane*>(execution.turns_[use].lane);
   if (turn != lane.next) {
-    lane.waiting.emplace(turn, ref);
+    lane.waiting.emplace(turn, &step);
     return true;
   }
-  Engine* engine = execution.endpoints_->groups[step.group];
-  if (post(engine, ref) == Posted::kRetry) return false;
-  fragment.posted[ref.step] = true;
-  ++execution.outstanding_;
+  if (!post(step)) return false;
   ++lane.next;
+  if (lane.waiting.empty()) return true;
   if (auto following = lane.waiting.find(lane.next); following != lane.waiting.end()) {
     ready_.push_back(following->second);
     lane.waiting.erase(following);
@@ -293,16 +280,28 @@ bool Executor::issue_group(const StepRef& ref) {
   return true;
 }
 
-void Executor::finish_step(const StepRef& ref) {
-  Execution& execution = *ref.execution;
-  auto& fragment = execution.in_flight_[ref.fragment];
-  const auto& plan = execution.plan_->schedule;
-  fragment.posted[ref.step] = false;
-  for (std::uint32_t i = plan.dependants_begin[ref.step]; i < plan.dependants_begin[ref.step + 1]; ++i) {
-    const std::uint32_t dependant = plan.dependants[i];
-    if (--fragment.pending[dependant] == 0) ready_.push_back({&execution, ref.fragment, dependant});
+/// The engine is then awake.
+bool Executor::post(RunningStep& step) {
+  PolledEngine& polled = *step.engine;
+  polled.awake = true;
+  step.call.key.sequence = step.execution->binding_.sequence;
+  if (polled.engine->post(step.call, reinterpret_cast<std::uintptr_t>(&step)) == Posted::kRetry) return false;
+  ++polled.outstanding;
+  ++step.execution->outstanding_;
+  step.posted = true;
+  return true;
+}
+
+void Executor::finish_step(RunningStep& step) {
+  Execution& execution = *step.execution;
+  auto& fragment = execution.in_flight_[step.fragment];
+  const auto& schedule = execution.plan_->schedule;
+  step.posted = false;
+  for (std::uint32_t i = schedule.dependants_begin[step.index]; i < schedule.dependants_begin[step.index + 1]; ++i) {
+    RunningStep& dependant = fragment.steps[schedule.dependants[i]];
+    if (--dependant.pending == 0) ready_.push_back(&dependant);
   }
-  if (--fragment.left == 0) finish_fragment(execution, ref.fragment);
+  if (--fragment.left == 0) finish_fragment(execution, step.fragment);
 }
 
 void Executor::finish_fragment(Execution& execution, std::uint32_t slot) {
@@ -317,33 +316,30 @@ void Executor::finish_fragment(Execution& execution, std::uint32_t slot) {
     }
   }
   ++execution.fragments_done_;
-  if (execution.next_fragment_ < execution.fragments_) return start_fragment(execution, slot);
+  if (execution.next_fragment_ < execution.fragments_) return start_fragment(execution, slot, false);
   if (execution.fragments_done_ == execution.fragments_) execution.finished_ = true;
 }
 
 void Executor::complete(const Completion& completion) {
-  const auto slot = static_cast<std::uint32_t>(completion.cookie >> 48);
-  const auto fragment = static_cast<std::uint32_t>(completion.cookie >> 32 & 0xffff);
-  const auto step = static_cast<std::uint32_t>(completion.cookie);
-  Execution& execution = *executions_[slot];
+  RunningStep& step = *reinterpret_cast<RunningStep*>(completion.cookie);
+  Execution& execution = *step.execution;
   --execution.outstanding_;
   if (!execution.status_.ok()) {
     if (execution.outstanding_ == 0) execution.finished_ = true;
     return;
   }
   if (!completion.status.ok()) {
-    const Status named = completion.status.with_context(
-        fmt::format("call {}: {}", execution.binding_.sequence, describe({&execution, fragment, step})));
+    const Status named =
+        completion.status.with_context(fmt::format("call {}: {}", execution.binding_.sequence, describe(step)));
     return fail(execution.endpoints_->communicator, named);
   }
-  const StepRef ref{&execution, fragment, step};
-  if (execution.plan_->schedule.steps[step].kind == StepKind::kRecv) {
-    if (Status status = take_message(ref, completion); !status.ok()) {
+  if (step.kind == StepKind::kRecv) {
+    if (Status status = take_message(step, completion); !status.ok()) {
       return fail(execution.endpoints_->communicator,
                   status.with_context(fmt::format("call {}", execution.binding_.sequence)));
     }
   }
-  finish_step(ref);
+  finish_step(step);
 }
 
 void Executor::look_at_all() {
@@ -352,24 +348,13 @@ void Executor::look_at_all() {
 }
 
 void Executor::wake(int descriptor) {
-  for (Polled& polled : engines_) {
-    if (polled.engine->descriptor() != descriptor) continue;
-    polled.awake = polled.rung = true;
+  for (const auto& polled : engines_) {
+    if (polled->engine->descriptor() == descriptor) polled->awake = polled->rung = true;
   }
 }
 
 void Executor::wake_all() {
-  for (Polled& polled : engines_) polled.awake = true;
-}
-
-/// What a step asks of an engine, which is then awake.
-Posted Executor::post(Engine* engine, const StepRef& ref) {
-  const auto polled =
-      std::find_if(engines_.begin(), engines_.end(), [&](const Polled& p) { return p.engine == engine; });
-  polled->awake = true;
-  const Posted posted = engine->post(call_of(ref), cookie_of(ref.execution->slot_, ref.fragment, ref.step));
-  if (posted == Posted::kAccepted) ++polled->outstanding;
-  return posted;
+  for (const auto& polled : engines_) polled->awake = true;
 }
 
 bool Executor::progress() {
@@ -377,7 +362,8 @@ bool Executor::progress() {
   // A busy engine must not keep an armed one from being looked at for long.
   const bool look_at_idle = ++passes_ % kPassesPerRound == 0;
   if (look_at_idle) wake_all();
-  for (Polled& polled : engines_) {
+  for (const auto& one : engines_) {
+    PolledEngine& polled = *one;
     if (!polled.awake || (polled.outstanding == 0 && !polled.rung && !look_at_idle)) continue;
     polled.rung = false;
     for (;;) {
@@ -390,13 +376,13 @@ bool Executor::progress() {
     drain_ready();
   }
   for (std::size_t left = retry_.size(); left > 0; --left) {
-    const StepRef ref = retry_.front();
+    RunningStep* const step = retry_.front();
     retry_.pop_front();
-    if (issue(ref)) {
+    if (issue(*step)) {
       moved = true;
       drain_ready();
     } else {
-      retry_.push_back(ref);
+      retry_.push_back(step);
     }
   }
   if (moved) ++moves_;
@@ -406,18 +392,19 @@ bool Executor::progress() {
 bool Executor::arm() {
   // A step that found a full queue is tried again at once: nothing promises a wake-up when there is room.
   if (!retry_.empty()) return false;
-  for (Polled& polled : engines_) {
-    if (!polled.awake) continue;
-    if (!polled.engine->arm()) return false;
-    polled.awake = false;
+  for (const auto& polled : engines_) {
+    if (!polled->awake) continue;
+    if (!polled->engine->arm()) return false;
+    polled->awake = false;
   }
   return true;
 }
 
 void Executor::fail(std::uint32_t communicator, const Status& status) {
   if (!broken_.insert_or_assign(communicator, status).second) return;
+  ++generation_;
   // Nothing of the failed calls may be issued any more; what was posted comes back from the engines as aborted.
-  const auto gone = [&](const StepRef& ref) { return ref.execution->endpoints_->communicator == communicator; };
+  const auto gone = [&](const RunningStep* step) { return step->execution->endpoints_->communicator == communicator; };
   std::erase_if(retry_, gone);
   std::erase_if(ready_, gone);
   for (auto& [key, lane] : lanes_) std::erase_if(lane.waiting, [&](const auto& entry) { return gone(entry.second); });
@@ -454,11 +441,11 @@ Status Executor::health(std::uint32_t communicator) const {
   return aborted("the communicator is broken by an earlier error (" + broken->second.to_string() + "): destroy it");
 }
 
-std::string Executor::describe(const StepRef& ref) const {
-  const Execution& execution = *ref.execution;
-  const Step& step = execution.plan_->schedule.steps[ref.step];
+std::string Executor::describe(const RunningStep& running) const {
+  const Execution& execution = *running.execution;
+  const Step& step = execution.plan_->schedule.steps[running.index];
   const auto& endpoints = *execution.endpoints_;
-  const auto index = execution.in_flight_[ref.fragment].index;
+  const auto index = execution.in_flight_[running.fragment].index;
   switch (step.kind) {
     case StepKind::kSend:
       return fmt::format("send to {}, fragment {}", endpoints.names[step.peer], index);
@@ -476,12 +463,11 @@ std::string Executor::describe(const StepRef& ref) const {
 std::string Executor::waiting_for(const Execution& execution) const {
   std::string text;
   int listed = 0;
-  for (std::uint32_t slot = 0; slot < execution.in_flight_.size(); ++slot) {
-    const auto& posted = execution.in_flight_[slot].posted;
-    for (std::uint32_t step = 0; step < posted.size(); ++step) {
-      if (!posted[step]) continue;
+  for (const auto& fragment : execution.in_flight_) {
+    for (const RunningStep& step : fragment.steps) {
+      if (!step.posted) continue;
       if (++listed > 4) return text + ", ...";
-      text += (text.empty() ? "" : "; ") + describe({const_cast<Execution*>(&execution), slot, step});
+      text += (text.empty() ? "" : "; ") + describe(step);
     }
   }
   return text.empty() ? "its turn behind earlier calls" : text;

@@ -11,22 +11,12 @@
 
 #include "core/base/engine.h"
 #include "core/runtime/binding.h"
+#include "core/runtime/endpoints.h"
 #include "core/runtime/placement.h"
+#include "core/runtime/running_step.h"
 #include "core/select/plan.h"
 
 namespace foldcast::runtime {
-
-/// What of a communicator a plan's steps refer to. Lives as long as anything runs on it.
-struct Endpoints {
-  std::int32_t rank = 0;  ///< our own
-  std::uint32_t communicator = 0;
-  std::vector<std::int32_t> world_ranks;  ///< rank -> rank of the job
-  std::vector<Engine*> routes;            ///< rank -> the transport that leads there; null where none is needed
-  std::vector<std::int32_t> peers;        ///< rank -> that transport's peer number
-  std::vector<std::string> names;         ///< rank -> "rank 3 (node3)", for errors
-  std::vector<Engine*> groups;            ///< the plan's groups; null where this rank is no member
-  std::vector<std::string> group_names;   ///< "node 0", "tree 0 (rack0 -> spine)"
-};
 
 /// One call under way. Owned by the executor; see Executor::launch.
 class Execution {
@@ -41,19 +31,19 @@ class Execution {
   friend class Executor;
   struct Fragment {
     std::uint32_t index = 0;
-    Placement place;
     std::uint32_t left = 0;  ///< steps not done
+    Placement place;
     std::byte* scratch = nullptr;
-    std::byte* wire = nullptr;           ///< messages in the wire format
-    std::vector<std::uint32_t> pending;  ///< per step: dependences not done
-    std::vector<bool> posted;            ///< per step: an engine has it
+    std::byte* wire = nullptr;  ///< messages in the wire format
+    std::vector<RunningStep> steps;
   };
 
   const Endpoints* endpoints_ = nullptr;
   const select::Plan* plan_ = nullptr;
   Binding binding_;
   Status status_;
-  std::uint32_t slot_ = 0;  ///< in the executor's table, and in cookies
+  /// Of the executor when the steps were bound: what they point to is still there.
+  std::uint64_t generation_ = 0;
   std::uint64_t fragments_ = 0, next_fragment_ = 0, fragments_done_ = 0;
   std::vector<Fragment> in_flight_;
   struct LaneTurns {
@@ -73,6 +63,9 @@ class Execution {
 /// Group engines want the same order of calls on all members. So each step on a group's lane gets a turn when its call
 /// is launched: calls in launch order, fragments in order, steps in order; and waits until it is its turn. All members
 /// run the same plans in the same sequence, so their turns agree.
+///
+/// A step is bound (addresses, counts, engine) when it is first issued. Applications call with the same buffers again
+/// and again: such a call finds its steps bound.
 class Executor {
  public:
   Executor();
@@ -106,7 +99,7 @@ class Executor {
   /// executions are finished, which needs progress(). Said again, `status` replaces the reason that later calls hear.
   void fail(std::uint32_t communicator, const Status& status);
   /// Of a communicator that is no more.
-  void forget(std::uint32_t communicator) { broken_.erase(communicator); }
+  void forget(std::uint32_t communicator);
   /// What has not finished yet. `visit` may call fail().
   void for_each_unfinished(const std::function<void(const Execution&)>& visit) const;
   /// The error that broke a communicator, or success.
@@ -115,48 +108,39 @@ class Executor {
   std::string waiting_for(const Execution& execution) const;
 
  private:
-  struct StepRef {
-    Execution* execution;
-    std::uint32_t fragment;  ///< in in_flight_
-    std::uint32_t step;
-  };
   struct Lane {
-    std::uint64_t allocated = 0, next = 0;     ///< turns
-    std::map<std::uint64_t, StepRef> waiting;  ///< ready, not yet their turn
+    std::uint64_t allocated = 0, next = 0;          ///< turns
+    std::map<std::uint64_t, RunningStep*> waiting;  ///< ready, not yet their turn
   };
-
-  void start_fragment(Execution& execution, std::uint32_t slot);
+  /// An idle execution: the one that ran this very call before, or any.
+  Result<Execution*> take_idle(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding,
+                               bool& again);
+  void start_fragment(Execution& execution, std::uint32_t slot, bool again);
   void drain_ready();
   /// False: the engine's queue is full, try again.
-  bool issue(const StepRef& ref);
-  bool issue_group(const StepRef& ref);
-  Posted post(Engine* engine, const StepRef& ref);
-  void finish_step(const StepRef& ref);
+  bool issue(RunningStep& step);
+  bool issue_group(RunningStep& step);
+  bool post(RunningStep& step);
+  void encode(const RunningStep& step) const;
+  void bind(RunningStep& step);
+  void finish_step(RunningStep& step);
   void finish_fragment(Execution& execution, std::uint32_t slot);
   void complete(const Completion& completion);
-  EngineCall call_of(const StepRef& ref) const;
-  EngineCall message_of(const StepRef& ref) const;
-  EngineCall group_call_of(const StepRef& ref) const;
   /// What a finished receive still needs: its size checked, its wire format undone.
-  Status take_message(const StepRef& ref, const Completion& completion) const;
+  Status take_message(const RunningStep& step, const Completion& completion) const;
   void allocate(Execution& execution);
-  std::string describe(const StepRef& ref) const;
+  std::string describe(const RunningStep& step) const;
   Lane& lane_of(const Execution& execution, std::uint32_t group, std::uint8_t lane);
 
-  struct Polled {
-    Engine* engine;
-    bool awake;                     ///< not armed
-    std::uint32_t outstanding = 0;  ///< posted to it, not completed
-    bool rung = false;              ///< its descriptor was readable
-  };
-  std::vector<Polled> engines_;
+  std::vector<std::unique_ptr<PolledEngine>> engines_;
   std::uint32_t passes_ = 0;
+  std::uint64_t generation_ = 1;  ///< of engines and communicators
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<Execution*> idle_;
   std::map<std::pair<Engine*, std::uint8_t>, Lane> lanes_;
   std::map<std::uint32_t, Status> broken_;
-  std::vector<StepRef> ready_;
-  std::deque<StepRef> retry_;
+  std::vector<RunningStep*> ready_;
+  std::deque<RunningStep*> retry_;
   std::vector<Completion> completions_;
   std::uint64_t moves_ = 0;
 };

@@ -266,6 +266,7 @@ Result<const Plan*> Selector::make(const hierarchy::Request& request, const hier
 }
 
 void Selector::forget() {
+  ++revision_;
   chosen_.clear();
   last_key_ = kNoKey;
 }

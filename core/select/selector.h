@@ -58,6 +58,8 @@ class Selector {
   /// Collectives that have no such plan go by price. kInvalidArgument naming what there is, when none has.
   Status force(Forced forced);
   const Forced& forced() const { return forced_; }
+  /// Changes whenever the same shape may be given another plan than before.
+  std::uint64_t revision() const { return revision_; }
 
   Result<Selection> select(const CallShape& shape);
   /// select() for a call that is made: a downgraded one is counted, and logged once on rank 0.
@@ -86,6 +88,7 @@ class Selector {
   Estimator estimator_;
   PathPolicy policy_ = PathPolicy::kAuto;
   Forced forced_;
+  std::uint64_t revision_ = 0;
   std::uint64_t downgraded_calls_ = 0;
   struct Made {
     hierarchy::Request request;
