@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/engine.h"
 
@@ -56,6 +57,8 @@ using TransportFactory = std::function<Result<std::unique_ptr<Transport>>(std::u
 struct TransportFactories {
   TransportFactory network;  ///< between nodes, and towards aggregators
   TransportFactory node;     ///< among the ranks of one node, for what no node group does
+  /// Between nodes, one for each rail, where messages are striped over several; empty: `network` does it all.
+  std::vector<TransportFactory> rails = {};
 };
 
 struct TransportOptions {

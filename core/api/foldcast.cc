@@ -46,13 +46,26 @@ Status get(foldcast_comm_t comm, int* target, int value(const Communicator&)) {
   return foldcast::ok_status();
 }
 
-foldcast::transports::TransportFactory ucx(bool within_node) {
-  return [within_node](std::uint64_t token) {
-    foldcast::transports::UcxOptions options;
+foldcast::transports::TransportFactory ucx(foldcast::transports::UcxOptions options) {
+  return [options = std::move(options)](std::uint64_t token) mutable {
     options.token = token;
-    options.within_node = within_node;
     return foldcast::transports::make_ucx(options);
   };
+}
+
+foldcast::transports::TransportFactories transports_for(const foldcast::Config& config) {
+  foldcast::transports::TransportFactories made;
+  foldcast::transports::UcxOptions options;
+  for (const std::string& device : config.rails) {
+    options.devices = device;
+    made.rails.push_back(ucx(options));
+  }
+  options.devices = config.rails.empty() ? "" : config.rails.front();
+  made.network = ucx(options);
+  options = {};
+  options.within_node = true;
+  made.node = ucx(options);
+  return made;
 }
 
 std::optional<std::string> environment(const std::string& name) {
@@ -71,7 +84,8 @@ Status init(foldcast_comm_t* comm) {
   if (launch.rank == 0) {
     for (const auto& warning : config.warnings()) foldcast::log().warn("{}", warning);
   }
-  FOLDCAST_ASSIGN(auto world, foldcast::api::create_world(std::move(config), launch, {ucx(false), ucx(true)}));
+  const auto transports = transports_for(config);
+  FOLDCAST_ASSIGN(auto world, foldcast::api::create_world(std::move(config), launch, transports));
   *comm = new foldcast_comm{std::move(world), {}};
   return foldcast::ok_status();
 }

@@ -185,7 +185,8 @@ FOLDCAST_API foldcast_result_t foldcast_comm_set_wire_format(foldcast_comm_t com
 
 /* Collective: measures the links between and inside the nodes anew, uses the numbers from now on and keeps them for
  * later jobs of this shape (see FOLDCAST_CALIBRATION). Jobs do it by themselves when they find no numbers, or wrong
- * ones. */
+ * ones. With several rails no other call of this job may be outstanding, on whichever communicator: messages are cut
+ * anew. */
 FOLDCAST_API foldcast_result_t foldcast_comm_calibrate(foldcast_comm_t comm);
 
 /* A call's shape, for questions about it. Fields that its collective does not have are ignored. */

@@ -1,6 +1,9 @@
 #include "core/api/link_measure.h"
 
-#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
 
 #include "core/base/log.h"
 
@@ -9,7 +12,17 @@ namespace foldcast::api {
 select::CalibrationFile LinkMeasure::file() const {
   const auto& config = communicator_.context().config();
   const auto& model = communicator_.selector().model();
-  return {config.calibration, communicator_.layout(), config.transport, model.tree ? model.tree_description : ""};
+  const std::string transport = fmt::format("{} {}", config.transport, fmt::join(config.rails, ","));
+  return {config.calibration, communicator_.layout(), transport, model.tree ? model.tree_description : ""};
+}
+
+select::Rails LinkMeasure::rails() {
+  transports::StripedTransport* const striped = communicator_.context().rails();
+  if (striped == nullptr || communicator_.size() != communicator_.context().size()) return {};
+  return {striped->size(), [this, striped](std::span<const double> speeds, double message_us) {
+            const runtime::Lock lock = communicator_.lock();
+            striped->set_speeds(speeds, message_us);
+          }};
 }
 
 Result<double> LinkMeasure::timed_call(const hierarchy::Composition& composition, std::uint64_t bytes) {
@@ -30,22 +43,30 @@ select::TimedCall LinkMeasure::caller() {
 }
 
 Result<bool> LinkMeasure::share(select::LinkModel& model, bool has_numbers) {
-  std::array<double, 7> numbers = {model.latency_us,        model.bytes_per_us,    model.node_latency_us,
-                                   model.node_bytes_per_us, model.tree_latency_us, model.tree_bytes_per_us,
-                                   has_numbers ? 1.0 : 0.0};
+  const std::size_t rail_count = rails().count;
+  if (rail_count > 1 && model.rails.size() != rail_count) has_numbers = false;
+  std::vector<double> numbers = {has_numbers ? 1.0 : 0.0, model.latency_us,        model.bytes_per_us,
+                                 model.node_latency_us,   model.node_bytes_per_us, model.tree_latency_us,
+                                 model.tree_bytes_per_us};
+  const std::size_t fixed = numbers.size();
+  if (rail_count > 1) {
+    model.rails.resize(rail_count);
+    numbers.insert(numbers.end(), model.rails.begin(), model.rails.end());
+  }
   CollectiveCall call;
   call.kind = Collective::kBroadcast;
   call.send = call.recv = numbers.data();
   call.count = numbers.size();
   call.dtype = Datatype::kFloat64;
   FOLDCAST_RETURN_IF_ERROR(communicator_.run(call));
-  if (numbers[6] == 0) return false;
-  model.latency_us = numbers[0];
-  model.bytes_per_us = numbers[1];
-  model.node_latency_us = numbers[2];
-  model.node_bytes_per_us = numbers[3];
-  model.tree_latency_us = numbers[4];
-  model.tree_bytes_per_us = numbers[5];
+  if (numbers[0] == 0) return false;
+  model.latency_us = numbers[1];
+  model.bytes_per_us = numbers[2];
+  model.node_latency_us = numbers[3];
+  model.node_bytes_per_us = numbers[4];
+  model.tree_latency_us = numbers[5];
+  model.tree_bytes_per_us = numbers[6];
+  model.rails.assign(numbers.begin() + static_cast<std::ptrdiff_t>(fixed), numbers.end());
   return true;
 }
 
@@ -58,6 +79,7 @@ Status LinkMeasure::load_or_run() {
   if (kept) model = *kept;
   FOLDCAST_ASSIGN(const bool known, share(model, kept.has_value()));
   if (known) {
+    if (!model.rails.empty()) rails().use(model.rails, model.latency_us);
     FOLDCAST_ASSIGN(const bool holds, select::still_holds(communicator_.layout(), model, caller()));
     if (holds) {
       communicator_.set_link_model(std::move(model));
@@ -72,8 +94,8 @@ Status LinkMeasure::run() {
   if (communicator_.size() == 1) return ok_status();
   const auto& config = communicator_.context().config();
   const select::KnownLinks known{config.link_latency_us, config.link_gbps * 1000 / 8};
-  FOLDCAST_ASSIGN(auto model,
-                  select::calibrate(communicator_.layout(), communicator_.selector().model(), known, caller()));
+  FOLDCAST_ASSIGN(auto model, select::calibrate(communicator_.layout(), communicator_.selector().model(), known,
+                                                caller(), rails()));
   const bool measured = known.latency_us == 0 && known.bytes_per_us == 0;
   if (communicator_.rank() == 0 && measured) {
     if (Status saved = file().save(model); !saved.ok())

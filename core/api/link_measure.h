@@ -23,6 +23,8 @@ class LinkMeasure {
   select::CalibrationFile file() const;
   Result<double> timed_call(const hierarchy::Composition& composition, std::uint64_t bytes);
   select::TimedCall caller();
+  /// Those of the job, when all of it is here: who knows other speeds than its peer waits for messages in vain.
+  select::Rails rails();
   /// Rank 0's numbers on all ranks; false when it has none.
   Result<bool> share(select::LinkModel& model, bool has_numbers);
 

@@ -90,6 +90,21 @@ Status read_text(std::string_view text, std::string& out) {
   return {};
 }
 
+constexpr std::size_t kMostRails = 8;
+
+Status read_rails(std::string_view text, std::vector<std::string>& out) {
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    out.emplace_back(text.substr(0, comma));
+    const bool again = std::count(out.begin(), out.end(), out.back()) > 1;
+    if (out.back().empty() || again || out.size() > kMostRails || comma + 1 == text.size()) {
+      return invalid_argument(fmt::format("expected up to {} different devices, such as eth0,eth1", kMostRails));
+    }
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return {};
+}
+
 constexpr std::array<std::string_view, 3> kPaths = {"auto", "offload", "host"};
 constexpr std::array<std::string_view, 4> kWireFormats = {"exact", "bfloat16", "float16", "float8"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
@@ -118,6 +133,10 @@ constexpr Setting kSettings[] = {
      [](Config& c, std::string_view v) { return read_text(v, c.plan); }},
     {{"transport", "ucx", "Name of the transport between nodes, as `foldcast info` lists them."},
      [](Config& c, std::string_view v) { return read_text(v, c.transport); }},
+    {{"rails", "",
+      "Network devices to stripe large messages over, comma-separated, one for each rail, in the same order on every "
+      "node; the first leads to aggregators, too; empty: whatever UCX picks."},
+     [](Config& c, std::string_view v) { return read_rails(v, c.rails); }},
     {{"topology", "", "File in Slurm's topology.conf syntax that says which nodes are below which switch."},
      [](Config& c, std::string_view v) { return read_text(v, c.topology); }},
     {{"aggregators", "", "Aggregators to use: switch=host:port, comma-separated; empty: no offload."},

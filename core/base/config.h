@@ -49,6 +49,7 @@ class Config {
   std::string path = "auto";                       ///< FOLDCAST_PATH: auto | offload | host
   std::string plan;                                ///< FOLDCAST_PLAN: force a plan by name; empty: chosen by price
   std::string transport = "ucx";                   ///< FOLDCAST_TRANSPORT
+  std::vector<std::string> rails;                  ///< FOLDCAST_RAILS: devices to stripe over; empty: as UCX picks
   std::string topology;                            ///< FOLDCAST_TOPOLOGY: file in Slurm's topology.conf syntax
   std::string aggregators;                         ///< FOLDCAST_AGGREGATORS: switch=host:port, comma-separated
   std::string aggregator_key_file;                 ///< FOLDCAST_AGGREGATOR_KEY_FILE

@@ -109,13 +109,27 @@ Status Context::connect(const transports::TransportFactories& transports) {
   routes_.assign(names_.size(), nullptr);
   peers_.assign(names_.size(), -1);
   if (layout_.nodes.size() > 1) {
-    FOLDCAST_RETURN_IF_ERROR(connect_over(transports.network, "context/address", false, network_));
+    const auto network = [&](std::uint64_t) { return make_network(transports); };
+    FOLDCAST_RETURN_IF_ERROR(connect_over(network, "context/address", false, network_));
   }
   const bool any_shares = layout_.size() > layout_.nodes.size();
   if (any_shares) {
     FOLDCAST_RETURN_IF_ERROR(connect_over(transports.node, "context/node_address", true, within_node_));
   }
   return ok_status();
+}
+
+Result<std::unique_ptr<transports::Transport>> Context::make_network(const transports::TransportFactories& transports) {
+  if (transports.rails.empty()) return transports.network(job_token_);
+  std::vector<std::unique_ptr<transports::Transport>> rails;
+  for (std::size_t rail = 0; rail < transports.rails.size(); ++rail) {
+    auto made = transports.rails[rail](job_token_);
+    if (!made.ok()) return made.status().with_context(fmt::format("rail {} of FOLDCAST_RAILS", rail));
+    rails.push_back(*std::move(made));
+  }
+  FOLDCAST_ASSIGN(auto striped, transports::StripedTransport::create(std::move(rails)));
+  rails_ = striped.get();
+  return std::unique_ptr<transports::Transport>(std::move(striped));
 }
 
 /// Collective over the job, although within nodes only some may need it.

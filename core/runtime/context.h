@@ -13,6 +13,7 @@
 #include "core/runtime/gate.h"
 #include "core/runtime/progress.h"
 #include "hierarchy/topology.h"
+#include "transports/striped/striped.h"
 #include "transports/transport.h"
 
 namespace foldcast::runtime {
@@ -37,6 +38,8 @@ class Context {
   /// Per rank: the transport that leads there (null in a job of one rank), and its number for the peer.
   const std::vector<Engine*>& routes() const { return routes_; }
   const std::vector<std::int32_t>& peers() const { return peers_; }
+  /// What stripes messages between nodes; null where there is one rail, or UCX's choice.
+  transports::StripedTransport* rails() { return rails_; }
   /// "rank 3 (node3)".
   const std::vector<std::string>& names() const { return names_; }
   /// The job's secret: rank 0 drew it, nobody outside the job's control plane has it.
@@ -69,6 +72,7 @@ class Context {
   Status meet(const bootstrap::LaunchInfo& launch);
   Status agree_on_settings();
   Status connect(const transports::TransportFactories& transports);
+  Result<std::unique_ptr<transports::Transport>> make_network(const transports::TransportFactories& transports);
   Status connect_over(const transports::TransportFactory& make, const std::string& name, bool within_node,
                       std::unique_ptr<transports::Transport>& transport);
   void on_notice(const std::string& text);
@@ -86,6 +90,7 @@ class Context {
   std::uint32_t next_communicator_ = 1;
   std::map<std::uint32_t, std::int32_t> communicators_;  ///< number to first rank
   std::unique_ptr<transports::Transport> network_;
+  transports::StripedTransport* rails_ = nullptr;  ///< network_, if it is one
   std::unique_ptr<transports::Transport> within_node_;
   std::vector<Engine*> routes_;
   std::vector<std::int32_t> peers_;

@@ -1,6 +1,7 @@
 #include "core/select/calibrate.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace foldcast::select {
 namespace {
@@ -66,37 +67,53 @@ Result<bool> still_holds(const hierarchy::Layout& layout, const LinkModel& model
 }
 
 Result<LinkModel> calibrate(const hierarchy::Layout& layout, LinkModel model, const KnownLinks& known,
-                            const TimedCall& timed_call) {
+                            const TimedCall& timed_call, const Rails& rails) {
   FOLDCAST_RETURN_IF_ERROR(calibrate_nodes(layout, timed_call, model));
   if (layout.nodes.size() < 2) return model;
   Estimator estimator(layout, model);
-
-  const std::size_t nodes = layout.nodes.size();
   const auto form = hierarchy::leading_form(layout);
+  const std::size_t nodes = layout.nodes.size();
+
   const hierarchy::Composition small{form, "recursive_doubling", 1};
-  if (known.latency_us > 0) {
-    model.latency_us = known.latency_us;
-  } else {
+  const auto measure_latency = [&]() -> Result<double> {
+    if (known.latency_us > 0) return known.latency_us;
     FOLDCAST_ASSIGN(const double us, least(timed_call, small, kSmallBytes, kWarmUp, kRepeats));
     FOLDCAST_ASSIGN(const auto terms, estimator.terms_of(Collective::kAllReduce, small.network, nodes));
-    model.latency_us = us / terms.rounds;
-  }
+    return us / terms.rounds;
+  };
+  FOLDCAST_ASSIGN(model.latency_us, measure_latency());
 
   const hierarchy::Composition large{form, "ring", 1};
   std::uint64_t large_bytes = kFirstLargeBytes;
-  if (known.bytes_per_us > 0) {
-    model.bytes_per_us = known.bytes_per_us;
-    large_bytes =
-        std::clamp(static_cast<std::uint64_t>(model.bytes_per_us * kLongEnoughUs), kFirstLargeBytes, kLastLargeBytes);
-  } else {
+  const auto measure_rate = [&]() -> Result<double> {
     FOLDCAST_ASSIGN(const auto terms, estimator.terms_of(Collective::kAllReduce, large.network, nodes));
-    for (; large_bytes < kLastLargeBytes; large_bytes *= 2) {
+    for (large_bytes = kFirstLargeBytes; large_bytes < kLastLargeBytes; large_bytes *= 2) {
       FOLDCAST_ASSIGN(const double us, timed_call(large, large_bytes));
       if (us >= kLongEnoughUs) break;
     }
     FOLDCAST_ASSIGN(const double us, least(timed_call, large, large_bytes, 1, kLargeRepeats));
     const double moving = std::max(us - terms.rounds * model.latency_us, us / 4);
-    model.bytes_per_us = terms.sent_bytes * static_cast<double>(large_bytes) / moving;
+    return terms.sent_bytes * static_cast<double>(large_bytes) / moving;
+  };
+
+  if (rails.count > 1) {
+    model.rails.assign(rails.count, known.bytes_per_us / static_cast<double>(rails.count));
+    for (std::size_t rail = 0; rail < rails.count && known.bytes_per_us == 0; ++rail) {
+      std::vector<double> alone(rails.count, 0);
+      alone[rail] = 1;
+      rails.use(alone, model.latency_us);
+      FOLDCAST_ASSIGN(model.rails[rail], measure_rate());
+    }
+    rails.use(model.rails, model.latency_us);
+    // Small messages take the fastest from now on.
+    FOLDCAST_ASSIGN(model.latency_us, measure_latency());
+  }
+  if (known.bytes_per_us > 0) {
+    model.bytes_per_us = known.bytes_per_us;
+    large_bytes =
+        std::clamp(static_cast<std::uint64_t>(model.bytes_per_us * kLongEnoughUs), kFirstLargeBytes, kLastLargeBytes);
+  } else {
+    FOLDCAST_ASSIGN(model.bytes_per_us, measure_rate());
   }
 
   if (model.tree) {

@@ -1,6 +1,7 @@
 #include "core/select/calibration_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 #include <unistd.h>
 
@@ -61,6 +62,14 @@ std::optional<LinkModel> CalibrationFile::load(LinkModel model) const {
       if (!value || !std::isfinite(*value) || *value < 0) return std::nullopt;
       model.*number.member = *value;
     }
+    model.rails.clear();
+    if (const toml::array* rails = table["rail_bytes_per_us"].as_array()) {
+      for (const toml::node& rail : *rails) {
+        const auto value = rail.value<double>();
+        if (!value || !std::isfinite(*value) || *value <= 0) return std::nullopt;
+        model.rails.push_back(*value);
+      }
+    }
   } catch (const toml::parse_error&) {
     return std::nullopt;
   }
@@ -77,6 +86,7 @@ Status CalibrationFile::save(const LinkModel& model) const {
     std::ofstream file(temporary);
     file << "# Links as Foldcast measured them; delete this file to have them measured again.\n";
     for (const Number& number : kNumbers) file << fmt::format("{} = {:.6f}\n", number.key, model.*number.member);
+    if (!model.rails.empty()) file << fmt::format("rail_bytes_per_us = [{:.6f}]\n", fmt::join(model.rails, ", "));
     if (!file.flush()) {
       ::unlink(temporary.c_str());
       return system_error("write " + temporary, errno);

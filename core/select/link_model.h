@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/group_caps.h"
 
@@ -12,6 +13,7 @@ namespace foldcast::select {
 struct LinkModel {
   double latency_us = 10;             ///< one small message between two nodes, as these ranks run (asleep or spinning)
   double bytes_per_us = 1000;         ///< payload through one node's link, one direction (1 byte/us = 8 Mbit/s)
+  std::vector<double> rails;          ///< where messages are striped: bytes_per_us of each rail alone
   double node_latency_us = 5;         ///< one step of a node group
   double node_bytes_per_us = 4000;    ///< contributions a rank reads and reduces from its node's memory
   double reduce_bytes_per_us = 4000;  ///< reduction on one core

@@ -335,7 +335,11 @@ std::string Selector::describe_links() const {
     text += fmt::format("nodes: {:.1f} us a step, {} a rank\n", m.node_latency_us, rate(m.node_bytes_per_us));
   }
   if (layout_.nodes.size() == 1) return text;
-  text += fmt::format("links: {:.1f} us a message, {} a node\n", m.latency_us, rate(m.bytes_per_us));
+  text += fmt::format("links: {:.1f} us a message, {} a node", m.latency_us, rate(m.bytes_per_us));
+  for (std::size_t rail = 0; rail < m.rails.size(); ++rail) {
+    text += fmt::format("{}{}", rail == 0 ? " over rails of " : " and ", rate(m.rails[rail]));
+  }
+  text += '\n';
   text += m.tree ? fmt::format("tree: {}; {:.1f} us a call, {} a node\n", m.tree_description, m.tree_latency_us,
                                rate(m.tree_bytes_per_us))
                  : fmt::format("tree: none ({})\n", m.tree_refusal);

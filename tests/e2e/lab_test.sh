@@ -151,6 +151,24 @@ case $scenario in
     up --nodes 3 --racks 2 --rate 500mbit --ranks-per-node 3,2,1
     all_collectives 6 -r 4
     ;;
+  rails)
+    # Two links of different speed: what moves faster than the faster one carries came over both.
+    up --nodes 2 --rails 2 --rail-rates 100mbit,50mbit
+    run foldcast perf all_reduce -b 1M -e 1M -n 5 -w 1 -c 1 -J "$work/r.json" >"$work/table" 2>"$work/errors" ||
+      fail "perf ended with $?: $(tail -n 5 "$work/errors" "$work/table")"
+    python3 - "$work/r.json" <<'PY' || fail "records: $(cat "$work/table")"
+import json, sys
+(record,) = json.load(open(sys.argv[1]))
+assert record["wrong"] == 0 and record["busbw_gbs"] > 1.1 * 100e6 / 8 / 1e9, record
+PY
+    run foldcast explain all_reduce -b 1M >"$work/text" || fail "explain"
+    grep -q "over rails of .* and " "$work/text" || fail "no rails: $(cat "$work/text")"
+    FOLDCAST_RAILS=rail0,rail7 run foldcast perf all_reduce >"$work/table" 2>"$work/errors" && fail "rail7 was accepted"
+    grep -q "rail7\|rail 1 of FOLDCAST_RAILS" "$work/errors" || fail "no reason: $(cat "$work/errors")"
+    foldcast lab down --name "$lab" || fail "down"
+    up --nodes 3 --racks 2 --rails 2 --rail-rates 300mbit,200mbit --ranks-per-node 2,1,1
+    all_collectives 4 -r 2
+    ;;
   *) fail "unknown scenario $scenario" ;;
 esac
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "core/base/deadline.h"
 #include "transports/inproc/inproc.h"
+#include "transports/striped/striped.h"
 #include "transports/ucx/ucx.h"
 
 namespace foldcast::transports {
@@ -35,6 +37,22 @@ inline std::vector<Backend> backends() {
          auto network = make_inproc_network();
          std::vector<std::unique_ptr<Transport>> made;
          for (int i = 0; i < count; ++i) made.push_back(make_inproc(network, options_of(options, i)));
+         return made;
+       }},
+      {"striped",  // before speeds are known
+       [=](int count, const std::vector<TransportOptions>& options) {
+         const std::array networks = {make_inproc_network(), make_inproc_network()};
+         std::vector<std::unique_ptr<Transport>> made;
+         for (int i = 0; i < count; ++i) {
+           std::vector<std::unique_ptr<Transport>> rails;
+           for (const auto& network : networks) rails.push_back(make_inproc(network, options_of(options, i)));
+           auto striped = StripedTransport::create(std::move(rails));
+           if (!striped.ok()) {
+             ADD_FAILURE() << striped.status().to_string();
+             return std::vector<std::unique_ptr<Transport>>{};
+           }
+           made.push_back(*std::move(striped));
+         }
          return made;
        }},
       {"ucx",

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 
 #include "fmt/format.h"
 #include "tools/lab/job.h"
@@ -60,6 +61,12 @@ class JobPlan {
                                         "FOLDCAST_AGGREGATORS=" + lab_.state.aggregator_list(),
                                         path_with_program_directory(),
                                         terminal_variable(process.output == JobProcess::Output::kForward)};
+    const LabSpec& spec = lab_.state.spec;
+    if (spec.rails > 1 && std::getenv("FOLDCAST_RAILS") == nullptr) {
+      std::vector<std::string> devices;
+      for (int rail = 0; rail < spec.rails; ++rail) devices.push_back(spec.node_device(rail));
+      changes.push_back(fmt::format("FOLDCAST_RAILS={}", fmt::join(devices, ",")));
+    }
     process.environment = environment_with(changes);
     processes_.push_back(std::move(process));
   }
