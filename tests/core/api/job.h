@@ -38,7 +38,9 @@ struct Job {
     for (int rank = 0; rank < static_cast<int>(nodes.size()); ++rank) {
       ranks.emplace_back([&, rank] {
         auto settings = environment;
-        for (const auto& [name, value] : of_rank[rank]) settings[name] = value;
+        if (const auto own = of_rank.find(rank); own != of_rank.end()) {
+          for (const auto& [name, value] : own->second) settings[name] = value;
+        }
         settings["FOLDCAST_HOST_ID"] = "host-" + std::to_string(nodes[rank]);
         settings["FOLDCAST_HOSTNAME"] = "node" + std::to_string(nodes[rank]);
         settings.emplace("FOLDCAST_CALIBRATION", "off");
