@@ -80,6 +80,7 @@ Status Communicator::join_node(std::int32_t first, const Communicator* parent) {
   options.name = name;
   options.rank = layout_.local_rank_of[endpoints_.rank];
   options.size = static_cast<int>(ranks.size());
+  options.cross_memory = context_->cross_memory();
   options.timeout = context_->config().setup_timeout;
   FOLDCAST_ASSIGN(node_group_, hierarchy::make_shm_node_group(options));
   return ok_status();

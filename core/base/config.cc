@@ -106,6 +106,7 @@ Status read_rails(std::string_view text, std::vector<std::string>& out) {
 }
 
 constexpr std::array<std::string_view, 3> kPaths = {"auto", "offload", "host"};
+constexpr std::array<std::string_view, 3> kCrossMemory = {"auto", "on", "off"};
 constexpr std::array<std::string_view, 4> kWireFormats = {"exact", "bfloat16", "float16", "float8"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
 
@@ -158,6 +159,10 @@ constexpr Setting kSettings[] = {
      [](Config& c, std::string_view v) { return read_non_negative(v, c.link_gbps); }},
     {{"spin_us", "-1", "Microseconds to poll before sleeping, at most 1000000; -1: decided from cores and ranks."},
      [](Config& c, std::string_view v) { return read_integer<std::int64_t>(v, -1, 1'000'000, c.spin_us); }},
+    {{"cross_memory", "auto",
+      "Whether ranks of a node read each other's large buffers where they are, if the system lets them: on, off or "
+      "auto (when they have a core each)."},
+     [](Config& c, std::string_view v) { return read_one_of(v, kCrossMemory, &c.cross_memory); }},
     {{"progress_thread", "0", "1: a thread makes calls progress while the application computes."},
      [](Config& c, std::string_view v) -> Status {
        int value = 0;

@@ -60,6 +60,7 @@ class Config {
   std::int64_t spin_us = -1;                       ///< FOLDCAST_SPIN_US: -1: decided from cores and ranks
   bool progress_thread = false;                    ///< FOLDCAST_PROGRESS_THREAD
   std::string wire_format = "exact";               ///< FOLDCAST_WIRE_FORMAT: exact | bfloat16 | float16 | float8
+  std::string cross_memory = "auto";               ///< FOLDCAST_CROSS_MEMORY: auto | on | off
   std::string calibration;                         ///< FOLDCAST_CALIBRATION: directory of measured links; off: none
   std::string host_id;                             ///< FOLDCAST_HOST_ID: empty: detected
   std::string hostname;                            ///< FOLDCAST_HOSTNAME: empty: gethostname

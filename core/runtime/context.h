@@ -38,6 +38,11 @@ class Context {
   /// Per rank: the transport that leads there (null in a job of one rank), and its number for the peer.
   const std::vector<Engine*>& routes() const { return routes_; }
   const std::vector<std::int32_t>& peers() const { return peers_; }
+  /// Whether the ranks of a node may read each other's memory. Who reads keeps the owner waiting, which costs two
+  /// changes of process where ranks share cores.
+  bool cross_memory() const {
+    return config_.cross_memory == "on" || (config_.cross_memory == "auto" && !layout_.oversubscribed);
+  }
   /// What stripes messages between nodes; null where there is one rail, or UCX's choice.
   transports::StripedTransport* rails() { return rails_; }
   /// "rank 3 (node3)".

@@ -55,6 +55,7 @@ void Lane::push(const EngineCall& call, std::uint64_t cookie) {
   added.output = call.output;
   added.cookie = cookie;
   added.first = next_piece_;
+  added.attached = mover_.attaches(added);
   next_piece_ += added.cut.pieces();
 }
 
@@ -78,7 +79,7 @@ bool Lane::slot_is_free(std::uint64_t number) {
 }
 
 void Lane::publish(Outcome& outcome) {
-  if (publish_.call == tail_ || !mismatch_.ok()) return;
+  if (publish_.call == tail_ || !failure_.ok()) return;
   const LaneCall& call = at(publish_.call);
   const std::uint64_t number = call.first + publish_.piece;
   if (!slot_is_free(number)) return;
@@ -86,6 +87,7 @@ void Lane::publish(Outcome& outcome) {
     PieceHeader& slot = segment_->slot(lane_, rank_, number);
     outcome.bytes += mover_.fill(call, publish_.piece);
     slot.call = call.id;
+    slot.call.attached = call.attached ? 1 : 0;
     slot.call.backlog = static_cast<std::uint32_t>(number - consumed_);
     slot.stamp.store(number + 1, std::memory_order_release);
   }
@@ -95,12 +97,12 @@ void Lane::publish(Outcome& outcome) {
 }
 
 bool Lane::arrived(const LaneCall& call, std::uint64_t piece, std::uint32_t peer) {
-  if (peer == rank_ || (piece != 0 && !mover_.is_source(call, peer))) return true;
+  if (peer == rank_ || (piece != 0 && !mover_.reads(call, rank_, peer))) return true;
   const std::uint64_t number = call.first + piece;
   const PieceHeader& slot = segment_->slot(lane_, peer, number);
   if (slot.stamp.load(std::memory_order_acquire) != number + 1) return false;
   if (piece == 0 && !same_call(call.id, slot.call)) {
-    mismatch_ = mismatch_between({call.id, rank_}, {slot.call, peer});
+    failure_ = mismatch_between({call.id, rank_}, {slot.call, peer});
     return true;
   }
   consumed_by_[peer] = std::max(consumed_by_[peer], number - std::min<std::uint64_t>(number, slot.call.backlog));
@@ -108,15 +110,20 @@ bool Lane::arrived(const LaneCall& call, std::uint64_t piece, std::uint32_t peer
 }
 
 bool Lane::fold(Outcome& outcome) {
-  if (!mismatch_.ok() || (fold_.call == publish_.call && fold_.piece == publish_.piece)) return false;
+  if (!failure_.ok() || (fold_.call == publish_.call && fold_.piece == publish_.piece)) return false;
   const LaneCall& call = at(fold_.call);
   for (; folded_from_ < size_; ++folded_from_) {
     if (!arrived(call, fold_.piece, folded_from_)) return false;
-    if (!mismatch_.ok()) return true;  // the call ends when its turn to be cast comes
+    if (!failure_.ok()) return true;  // the call ends when its turn to be cast comes
+  }
+  if (!mover_.fold(call, fold_.piece, outcome.bytes)) {
+    // Of a peer that is gone the rank above hears elsewhere, and cancels.
+    if (mover_.failure().code() == Code::kPeerFailed) return false;
+    failure_ = mover_.failure();
+    return true;
   }
   folded_from_ = 0;
-  outcome.bytes += mover_.fold(call, fold_.piece);
-  if (call.cut.flow() == Flow::kFoldCast) {
+  if (call.cut.flow() == Flow::kFoldCast || call.cut.attachable()) {
     progress_.folded.store(call.first + fold_.piece + 1, std::memory_order_release);
     outcome.signal = true;
   }
@@ -127,19 +134,20 @@ bool Lane::fold(Outcome& outcome) {
 bool Lane::cast(Outcome& outcome, std::vector<Completion>& completed) {
   const bool folded = cast_.call != fold_.call || cast_.piece != fold_.piece;
   if (!folded) {
-    if (mismatch_.ok()) return false;
-    completed.push_back({.cookie = at(head_).cookie, .status = mismatch_, .bytes = 0, .signature = {}});
+    if (failure_.ok()) return false;
+    completed.push_back({.cookie = at(head_).cookie, .status = failure_, .bytes = 0, .signature = {}});
     ++head_;
     outcome.broken = true;
     return true;
   }
   const LaneCall& call = at(cast_.call);
   const std::uint64_t number = call.first + cast_.piece;
-  if (mover_.casts(call)) {
+  const bool casts = mover_.casts(call);
+  if (casts || call.attached) {
     for (; cast_from_ < size_; ++cast_from_) {
-      const bool mine = cast_from_ == rank_;
-      if (!mine && segment_->progress(lane_, cast_from_).folded.load(std::memory_order_acquire) <= number) return false;
-      outcome.bytes += mover_.cast(call, cast_.piece, cast_from_);
+      if (cast_from_ == rank_ || (!casts && !mover_.reads(call, cast_from_, rank_))) continue;
+      if (segment_->progress(lane_, cast_from_).folded.load(std::memory_order_acquire) <= number) return false;
+      if (casts) outcome.bytes += mover_.cast(call, cast_.piece, cast_from_);
     }
     cast_from_ = 0;
   }
@@ -174,11 +182,13 @@ Lane::Outcome Lane::advance(std::vector<Completion>& completed) {
 }
 
 void Lane::abandon(const Status& status, std::vector<Completion>& completed) {
+  // Before the buffers are given away: who has just read from one of them looks at this afterwards.
+  progress_.withdrawn.store(true, std::memory_order_seq_cst);
   for (; head_ != tail_; ++head_) {
     completed.push_back({.cookie = at(head_).cookie, .status = status, .bytes = 0, .signature = {}});
   }
   publish_ = fold_ = cast_ = {tail_, 0};
-  mismatch_ = {};
+  failure_ = {};
   folded_from_ = cast_from_ = 0;
 }
 

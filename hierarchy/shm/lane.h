@@ -17,8 +17,8 @@ namespace foldcast::hierarchy {
 ///   publish  when everyone has consumed piece k - slots: copy what others need into the own slot, stamp it.
 ///   fold     when those whose data is needed have published it: reduce (or copy) it. Of a call's first piece, when
 ///            everyone has, to compare what they called: no output is written before all agree.
-///   cast     only for large all_reduces and reduces: copy the others' reduced shards when they are there. Then the
-///            piece is consumed.
+///   cast     of large all_reduces and reduces: copy the others' reduced shards when they are there. Of what this rank
+///            has attached: wait until its readers have read it. Then the piece is consumed.
 ///
 /// A stage works on a later piece while the next one still waits for peers, so copying and reducing overlap.
 class Lane {
@@ -75,7 +75,7 @@ class Lane {
   std::uint32_t cast_from_ = 0;             ///< ranks below are copied for the piece at cast_
   std::vector<std::uint64_t> consumed_by_;  ///< what is known of each rank's `consumed`
   bool unsignalled_ = false;                ///< consumed something without telling, see cast()
-  Status mismatch_;                         ///< of the call at fold_
+  Status failure_;                          ///< of the call at fold_
 };
 
 }  // namespace foldcast::hierarchy

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "kernels/reducer.h"
 
@@ -17,9 +18,23 @@ constexpr std::uint64_t kBlockBytes = 16u << 10;
 Mover::Mover(std::shared_ptr<Segment> segment, std::uint32_t lane, std::uint32_t rank)
     : segment_(std::move(segment)), lane_(lane), rank_(rank), size_(segment_->shape().size), inputs_(size_, nullptr) {}
 
-bool Mover::is_target(const LaneCall& call) const {
+bool Mover::is_target(const LaneCall& call, std::uint32_t rank) {
   const bool to_root = call.id.verb == Verb::kReduce || call.id.verb == Verb::kGather;
-  return !to_root || call.cut.root() == static_cast<std::int32_t>(rank_);
+  return !to_root || call.cut.root() == static_cast<std::int32_t>(rank);
+}
+
+bool Mover::attaches(const LaneCall& call) {
+  const PieceCut& cut = call.cut;
+  if (!cut.attachable()) return false;
+  // In place, everyone's output is written before all have read their shard of it.
+  if (cut.flow() == Flow::kTurn && call.input == call.output) return false;
+  bool is_read = false;
+  for (std::uint32_t peer = 0; peer < size_ && !is_read; ++peer) is_read = peer != rank_ && reads(call, peer, rank_);
+  if (!is_read) return false;
+  for (std::uint32_t peer = 0; peer < size_ && !all_reach_all_; ++peer) {
+    if (!segment_->member(peer).reaches_all.load(std::memory_order_relaxed)) return false;
+  }
+  return all_reach_all_ = true;
 }
 
 std::byte* Mover::in_slot(const LaneCall& call, std::uint64_t piece, std::uint32_t owner, std::uint32_t rank) const {
@@ -44,6 +59,10 @@ std::uint64_t Mover::fill(const LaneCall& call, std::uint64_t piece) {
   const PieceCut& cut = call.cut;
   const bool is_root = cut.root() == static_cast<std::int32_t>(rank_);
   std::uint64_t bytes = 0;
+  if (call.attached) {
+    std::memcpy(segment_->slot(lane_, rank_, call.first + piece).inline_payload, &call.input, sizeof call.input);
+    return 0;
+  }
   switch (cut.flow()) {
     case Flow::kExchange:
       return is_root ? 0 : put(call, piece, 0);  // a root keeps its own to itself
@@ -65,22 +84,37 @@ std::uint64_t Mover::fill(const LaneCall& call, std::uint64_t piece) {
   return bytes;
 }
 
-bool Mover::is_source(const LaneCall& call, std::uint32_t peer) const {
+bool Mover::reads(const LaneCall& call, std::uint32_t reader, std::uint32_t source) const {
   switch (call.cut.flow()) {
     case Flow::kExchange:
-      return is_target(call);
+      return is_target(call, reader);
     case Flow::kFoldCast:
     case Flow::kTurn:
       return true;
     case Flow::kFold:
-      return rank_ < call.cut.owners();
+      return reader < call.cut.owners();
     case Flow::kGather:
-      return peer < call.cut.owners() && is_target(call);
+      return source < call.cut.owners() && is_target(call, reader);
     case Flow::kBroadcast:
     case Flow::kScatter:
-      return call.cut.root() == static_cast<std::int32_t>(peer);
+      return call.cut.root() == static_cast<std::int32_t>(source);
   }
   return true;
+}
+
+bool Mover::attached(const LaneCall& call, std::uint64_t piece, std::uint32_t from) const {
+  return from != rank_ && call.cut.attachable() && segment_->slot(lane_, from, call.first + piece).call.attached != 0;
+}
+
+std::uint64_t Mover::read(const LaneCall& call, std::uint64_t piece, std::uint32_t from, std::uint64_t offset,
+                          std::byte* target, std::uint64_t bytes) {
+  const std::byte* input = nullptr;
+  std::memcpy(&input, segment_->slot(lane_, from, call.first + piece).inline_payload, sizeof input);
+  failure_ = transports::read_memory(segment_->member(from).memory, input + offset, target, bytes);
+  // It withdraws first and gives its buffer away then.
+  const bool withdrawn = segment_->progress(lane_, from).withdrawn.load(std::memory_order_acquire);
+  if (withdrawn) failure_ = peer_failed("local rank " + std::to_string(from) + " aborted the call");
+  return failure_.ok() ? bytes : 0;
 }
 
 /// To `target`, which is a slot, and to the output where the result belongs there; null for the output alone.
@@ -92,7 +126,7 @@ std::uint64_t Mover::reduce(const LaneCall& call, std::uint64_t piece, std::uint
     inputs_[peer] = peer == rank_ ? call.input + part.first * element : in_slot(call, piece, owner, peer);
   }
   const ReduceOp op = pairwise(call.id.signature.op);
-  const bool cast_too = target != nullptr && is_target(call);
+  const bool cast_too = target != nullptr && is_target(call, rank_);
   std::byte* const first = target == nullptr || cast_too ? call.output + part.first * element : target;
   const std::uint64_t block = cast_too ? kBlockBytes / element : part.size();
   for (std::uint64_t done = 0; done < part.size(); done += block) {
@@ -110,6 +144,9 @@ std::uint64_t Mover::copy_shard(const LaneCall& call, std::uint64_t piece, std::
   const std::uint64_t element = call.cut.element_bytes();
   const std::uint64_t offset = part.first * element;
   if (part.size() == 0) return 0;
+  if (attached(call, piece, from)) {
+    return read(call, piece, from, offset, call.output + offset, part.size() * element);
+  }
   const std::byte* source = from == rank_ ? call.input + offset : in_slot(call, piece, owner, from);
   kernels::copy_bytes(call.output + offset, source, part.size() * element);
   return part.size() * element;
@@ -121,36 +158,46 @@ std::uint64_t Mover::turn(const LaneCall& call, std::uint64_t piece, std::uint32
   const auto part = call.cut.part(from, piece);
   const std::uint64_t element = call.cut.element_bytes();
   if (part.size() == 0) return 0;
+  if (attached(call, piece, from)) {
+    return read(call, piece, from, call.cut.part(rank_, piece).first * element, call.output + part.first * element,
+                part.size() * element);
+  }
   kernels::copy_bytes(call.output + part.first * element, in_slot(call, piece, rank_, from), part.size() * element);
   return part.size() * element;
 }
 
-std::uint64_t Mover::fold(const LaneCall& call, std::uint64_t piece) {
+bool Mover::fold(const LaneCall& call, std::uint64_t piece, std::uint64_t& bytes) {
   const PieceCut& cut = call.cut;
-  std::uint64_t bytes = 0;
+  if (!failure_.ok()) failure_ = {};
   switch (cut.flow()) {
     case Flow::kExchange:
-      return is_target(call) ? reduce(call, piece, 0, nullptr) : 0;
+      if (is_target(call, rank_)) bytes += reduce(call, piece, 0, nullptr);
+      break;
     case Flow::kFold:
-      return rank_ < cut.owners() ? reduce(call, piece, rank_, nullptr) : 0;
-    case Flow::kFoldCast:
+      if (rank_ < cut.owners()) bytes += reduce(call, piece, rank_, nullptr);
+      break;
+    case Flow::kFoldCast: {
       // What the root of a reduce has folded nobody else reads.
-      if (cut.root() == static_cast<std::int32_t>(rank_)) return reduce(call, piece, rank_, nullptr);
-      return reduce(call, piece, rank_, in_slot(call, piece, rank_, rank_));
+      const bool is_root = cut.root() == static_cast<std::int32_t>(rank_);
+      bytes += reduce(call, piece, rank_, is_root ? nullptr : in_slot(call, piece, rank_, rank_));
+      break;
+    }
     case Flow::kGather:
-      for (std::uint32_t owner = 0; owner < cut.owners() && is_target(call); ++owner) {
+      for (std::uint32_t owner = 0; owner < cut.owners() && is_target(call, rank_) && failure_.ok(); ++owner) {
         bytes += copy_shard(call, piece, owner, owner);
       }
-      return bytes;
+      break;
     case Flow::kBroadcast:
-      return copy_shard(call, piece, 0, static_cast<std::uint32_t>(cut.root()));
+      bytes += copy_shard(call, piece, 0, static_cast<std::uint32_t>(cut.root()));
+      break;
     case Flow::kScatter:
-      return copy_shard(call, piece, rank_, static_cast<std::uint32_t>(cut.root()));
+      bytes += copy_shard(call, piece, rank_, static_cast<std::uint32_t>(cut.root()));
+      break;
     case Flow::kTurn:
-      for (std::uint32_t from = 0; from < size_; ++from) bytes += turn(call, piece, from);
-      return bytes;
+      for (std::uint32_t from = 0; from < size_ && failure_.ok(); ++from) bytes += turn(call, piece, from);
+      break;
   }
-  return 0;
+  return failure_.ok();
 }
 
 std::uint64_t Mover::cast(const LaneCall& call, std::uint64_t piece, std::uint32_t from) {

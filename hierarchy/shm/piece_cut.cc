@@ -16,6 +16,8 @@ constexpr std::uint64_t kExchangeBytes = 8192;
 constexpr std::uint64_t kPiecesAtLeast = 4;
 constexpr std::uint64_t kLeastPiece = 16u << 10;
 constexpr std::uint64_t kLine = 64;
+/// From which part on attaching pays.
+constexpr std::uint64_t kAttachBytes = 8u << 10;
 
 constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return divide_up(value, unit) * unit; }
@@ -87,6 +89,9 @@ PieceCut::PieceCut(const EngineCall& call, std::uint32_t size, std::uint64_t slo
   step_ = std::min(round_up(even * element_bytes_, kLine), region) / element_bytes_;
   pieces_ = std::max<std::uint64_t>(1, divide_up(longest, step_));
   stride_ = regions > 1 ? round_up(std::min(step_, longest) * element_bytes_, kLine) : 0;
+  // A root that reads all alone is slower than one for whom the others write half of it.
+  const bool moves_unchanged = flow_ != Flow::kFold && flow_ != Flow::kFoldCast && call.verb != Verb::kGather;
+  attachable_ = moves_unchanged && size > 1 && std::min(step_, longest) * element_bytes_ >= kAttachBytes;
   inline_ = regions == 1 && std::min(step_, longest) * element_bytes_ <= sizeof(PieceHeader::inline_payload);
 }
 

@@ -51,6 +51,9 @@ class PieceCut {
   std::uint64_t offset(std::uint32_t owner) const { return owner * stride_; }
   /// True when the payload is in the slot's header line.
   bool is_inline() const { return inline_; }
+  /// True when a piece moves unchanged and is so large that reading it where it is, through the kernel, is faster than
+  /// two copies through a slot. Whether that can be done is another question.
+  bool attachable() const { return attachable_; }
 
  private:
   std::uint64_t shard_begin(std::uint64_t index) const {
@@ -63,6 +66,7 @@ class PieceCut {
 
   Flow flow_ = Flow::kExchange;
   bool inline_ = true;
+  bool attachable_ = false;
   std::uint32_t owners_ = 1;
   std::int32_t root_ = -1;
   std::uint64_t count_ = 0;

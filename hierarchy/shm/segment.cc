@@ -29,7 +29,10 @@ constexpr int kMaxSize = 4096;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-std::uint64_t progress_offset(const SegmentShape& shape) { return round_up(shape.size, 64); }
+std::uint64_t members_offset(const SegmentShape& shape) { return round_up(shape.size, 64); }
+std::uint64_t progress_offset(const SegmentShape& shape) {
+  return members_offset(shape) + shape.size * sizeof(MemberMemory);
+}
 std::uint64_t slots_offset(const SegmentShape& shape) {
   return round_up(progress_offset(shape) + NodeGroup::kLanes * shape.size * sizeof(RankProgress), 4096);
 }
@@ -75,7 +78,7 @@ Status no_room(const SegmentShape& shape, const std::string& why) {
 
 }  // namespace
 
-bool same_call(const CallId& a, const CallId& b) { return std::memcmp(&a, &b, offsetof(CallId, backlog)) == 0; }
+bool same_call(const CallId& a, const CallId& b) { return std::memcmp(&a, &b, offsetof(CallId, attached)) == 0; }
 
 std::uint64_t SegmentShape::bytes() const { return slots_offset(*this) + size * ring_bytes(*this); }
 
@@ -136,12 +139,15 @@ Status Segment::claim(int memfd, std::uint32_t rank) const {
   const std::uint64_t begin = rank == 0 ? 0 : slots_offset_ + rank * ring_bytes_;
   const std::uint64_t bytes = slots_offset_ + (rank + 1) * ring_bytes_ - begin;
   // Populating can give huge pages, which allocating in the file cannot.
-  if (::madvise(base_ + begin, bytes, MADV_POPULATE_WRITE) == 0) return ok_status();
-  int failed = 0;
-  do {
-    failed = ::posix_fallocate(memfd, static_cast<off_t>(begin), static_cast<off_t>(bytes));
-  } while (failed == EINTR);
-  if (failed != 0) return no_room(shape_, std::string("the kernel has less: ") + std::strerror(failed));
+  if (::madvise(base_ + begin, bytes, MADV_POPULATE_WRITE) != 0) {
+    int failed = 0;
+    do {
+      failed = ::posix_fallocate(memfd, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+    } while (failed == EINTR);
+    if (failed != 0) return no_room(shape_, std::string("the kernel has less: ") + std::strerror(failed));
+  }
+  // Rank 0 has claimed the page this is in before anybody else can.
+  member(rank).memory = transports::own_memory();
   return ok_status();
 }
 
@@ -156,6 +162,7 @@ void Segment::prefault() const {
 Segment::Segment(std::byte* base, const SegmentShape& shape)
     : base_(base),
       shape_(shape),
+      members_offset_(members_offset(shape)),
       progress_offset_(progress_offset(shape)),
       slots_offset_(slots_offset(shape)),
       ring_bytes_(ring_bytes(shape)) {}

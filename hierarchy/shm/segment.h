@@ -8,6 +8,7 @@
 
 #include "core/base/engine.h"
 #include "core/base/unique_fd.h"
+#include "transports/shm/cross_memory.h"
 
 namespace foldcast::hierarchy {
 
@@ -20,12 +21,14 @@ struct CallId {
   std::int32_t detail = -1;  ///< the root's local rank, or a hash of the cuts
   std::uint16_t owners = 0;
   Verb verb = Verb::kBarrier;
-  std::uint8_t reserved = 0;
-  /// Not part of the identity: how many pieces before this one its publisher had not yet consumed. It tells readers
-  /// that slots are free again without another cache line to fetch.
+  // Not part of the identity, from here on.
+  /// 1: the slot holds, in the inline payload, the address of the publisher's input, to be read from there.
+  std::uint8_t attached = 0;
+  /// How many pieces before this one its publisher had not yet consumed. It tells readers that slots are free again
+  /// without another cache line to fetch.
   std::uint32_t backlog = 0;
 };
-static_assert(sizeof(CallId) == 48 && offsetof(CallId, backlog) == 44 && std::is_trivially_copyable_v<CallId>);
+static_assert(sizeof(CallId) == 48 && offsetof(CallId, attached) == 43 && std::is_trivially_copyable_v<CallId>);
 
 bool same_call(const CallId& a, const CallId& b);
 
@@ -42,8 +45,16 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
 
 /// One rank's progress on one lane: piece numbers that only grow and are never reset.
 struct RankProgress {
-  alignas(64) std::atomic<std::uint64_t> folded;    ///< its shard of pieces below this is reduced, in its slots
+  /// Of pieces below this its shard is reduced, in its slots, or the inputs that were attached are read.
+  alignas(64) std::atomic<std::uint64_t> folded;
+  std::atomic<bool> withdrawn;                      ///< what it attached is not to be relied on any more
   alignas(64) std::atomic<std::uint64_t> consumed;  ///< it needs no slot of pieces below this any more
+};
+
+/// Where a member's own memory is to be found, see transports/shm/cross_memory.h.
+struct alignas(64) MemberMemory {
+  transports::ProcessMemory memory;
+  std::atomic<bool> reaches_all;  ///< this member can read all others'
 };
 
 struct SegmentShape {
@@ -56,8 +67,9 @@ struct SegmentShape {
   static Result<SegmentShape> create(int size, std::uint64_t slot_bytes, std::uint32_t slots);
 };
 
-/// The members' common memory, mapped: sleep flags and the progress counters per lane and rank, then for each rank, in
-/// pages of its own, a ring of slots per lane. Owns its mapping, not the descriptor. Threads may share one.
+/// The members' common memory, mapped: sleep flags, who is where, the progress counters per lane and rank, then for
+/// each rank, in pages of its own, a ring of slots per lane. Owns its mapping, not the descriptor. Threads may share
+/// one.
 ///
 /// Set up in three steps, so that no memory is missing later (a SIGBUS) or touched for the first time by a call:
 /// one member allocates, all map and claim their own slots, and when all have, all prefault().
@@ -67,9 +79,9 @@ class Segment {
   static Result<UniqueFd> allocate(const SegmentShape& shape);
   /// Maps what allocate() made, here or in another process; refuses one of another size or that could still shrink.
   static Result<std::shared_ptr<Segment>> map(int memfd, const SegmentShape& shape);
-  /// Allocates the pages of this rank's slots (and rank 0 those all share). Who touches a page first decides on which
-  /// NUMA node it is: a slot is on its writer's, because writes that go far stall more than reads, which are
-  /// prefetched. kResourceExhausted when there is no memory any more.
+  /// Allocates the pages of this rank's slots (and rank 0 those all share) and says where its process is. Who touches a
+  /// page first decides on which NUMA node it is: a slot is on its writer's, because writes that go far stall more than
+  /// reads, which are prefetched. kResourceExhausted when there is no memory any more.
   Status claim(int memfd, std::uint32_t rank) const;
   /// Maps all pages, which all are there.
   void prefault() const;
@@ -80,6 +92,9 @@ class Segment {
   const SegmentShape& shape() const { return shape_; }
   std::atomic<std::uint8_t>& asleep(std::uint32_t rank) const {
     return *reinterpret_cast<std::atomic<std::uint8_t>*>(base_ + rank);
+  }
+  MemberMemory& member(std::uint32_t rank) const {
+    return reinterpret_cast<MemberMemory*>(base_ + members_offset_)[rank];
   }
   RankProgress& progress(std::uint32_t lane, std::uint32_t rank) const {
     return reinterpret_cast<RankProgress*>(base_ + progress_offset_)[lane * shape_.size + rank];
@@ -96,6 +111,7 @@ class Segment {
 
   std::byte* base_;
   SegmentShape shape_;
+  std::uint64_t members_offset_;
   std::uint64_t progress_offset_;
   std::uint64_t slots_offset_;
   std::uint64_t ring_bytes_;  ///< of one rank, both lanes

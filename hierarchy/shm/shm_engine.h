@@ -15,6 +15,7 @@ struct Membership {
   std::shared_ptr<Segment> segment;
   std::shared_ptr<Doorbells> doorbells;
   std::vector<std::uint32_t> bell_of;  ///< per local rank: its number among the doorbells
+  bool cross_memory = true;            ///< as in ShmOptions
 };
 
 /// See make_shm_node_group.
@@ -44,6 +45,7 @@ class ShmNodeGroup final : public NodeGroup {
   void disarm();
   void ring_sleepers();
   void break_with(const Status& status);
+  bool reaches_all() const;
 
   Membership membership_;
   Segment& segment_;

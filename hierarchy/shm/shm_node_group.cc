@@ -4,6 +4,7 @@
 #include <atomic>
 #include <new>
 
+#include "core/base/log.h"
 #include "hierarchy/shm/call_check.h"
 #include "hierarchy/shm/rendezvous.h"
 #include "hierarchy/shm/shm_engine.h"
@@ -26,6 +27,17 @@ ShmNodeGroup::ShmNodeGroup(Membership membership, std::uint32_t rank)
       lanes_{Lane(membership_.segment, 0, rank), Lane(membership_.segment, 1, rank)} {
   static_assert(kLanes == 2);
   completed_.reserve(kMostCompleted + kLanes * Lane::kQueue);
+  segment_.member(rank).reaches_all.store(membership_.cross_memory && reaches_all(), std::memory_order_relaxed);
+}
+
+bool ShmNodeGroup::reaches_all() const {
+  for (std::uint32_t peer = 0; peer < size_; ++peer) {
+    if (peer == rank_ || transports::reaches(segment_.member(peer).memory)) continue;
+    log().debug("local rank {} may not read the memory of local rank {}: data is copied through the shared segment",
+                rank_, peer);
+    return false;
+  }
+  return true;
 }
 
 GroupCaps ShmNodeGroup::caps() const {
@@ -180,6 +192,7 @@ Result<std::unique_ptr<NodeGroup>> make_shm_node_group(const ShmOptions& options
   FOLDCAST_ASSIGN(Meeting met, meet(options, shape, Bells::kMake));
   const auto rank = static_cast<std::uint32_t>(options.rank);
   Membership membership;
+  membership.cross_memory = options.cross_memory;
   membership.segment = std::move(met.segment);
   membership.doorbells = std::make_shared<Doorbells>(std::move(met.doorbells), rank);
   for (std::uint32_t peer = 0; peer < shape.size; ++peer) membership.bell_of.push_back(peer);
@@ -217,6 +230,7 @@ Result<std::unique_ptr<NodeGroup>> make_shm_child_group(const NodeGroup& parent,
   FOLDCAST_ASSIGN(Meeting met, meet(own, shape, Bells::kHave));
   membership.segment = std::move(met.segment);
   membership.doorbells = above.doorbells;
+  membership.cross_memory = above.cross_memory;
   return std::unique_ptr<NodeGroup>(
       std::make_unique<ShmNodeGroup>(std::move(membership), static_cast<std::uint32_t>(own.rank)));
 }

@@ -17,6 +17,7 @@ struct ShmOptions {
   int size = 1;
   std::uint64_t slot_bytes = 64u << 10;  ///< piece of a large call
   std::uint32_t slots = 32;              ///< pieces in flight per lane
+  bool cross_memory = true;              ///< read large inputs where they are, if the system allows it
   std::chrono::milliseconds timeout{30000};
 };
 
@@ -35,7 +36,8 @@ struct ShmChildOptions {
 
 /// A group of some of a group's members, who all call this, for a sub-communicator. It sleeps on the parent's doorbells
 /// (see Doorbells for the rule) and keeps no descriptor open; its segment takes 2 * slots * slot_bytes for each member,
-/// so by default 128 KiB. `parent` is one that a function here made; it may go first.
+/// so by default 128 KiB. Members read each other's memory where the parent's do. `parent` is one that a function here
+/// made; it may go first.
 Result<std::unique_ptr<NodeGroup>> make_shm_child_group(const NodeGroup& parent, const ShmChildOptions& options);
 
 }  // namespace foldcast::hierarchy

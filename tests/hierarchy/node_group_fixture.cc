@@ -73,14 +73,15 @@ void encode(Datatype dtype, double value, std::byte* at) {
   }
 }
 
-Membership share(const std::shared_ptr<Segment>& segment, const std::vector<UniqueFd>& bells, std::uint32_t rank) {
+Membership share(const std::shared_ptr<Segment>& segment, const std::vector<UniqueFd>& bells, std::uint32_t rank,
+                 bool cross_memory) {
   std::vector<UniqueFd> own;
   std::vector<std::uint32_t> bell_of;
   for (const UniqueFd& bell : bells) {
     bell_of.push_back(static_cast<std::uint32_t>(own.size()));
     own.emplace_back(::dup(bell.get()));
   }
-  return {segment, std::make_shared<Doorbells>(std::move(own), rank), std::move(bell_of)};
+  return {segment, std::make_shared<Doorbells>(std::move(own), rank), std::move(bell_of), cross_memory};
 }
 
 void take_left(const void* left, void* right, std::size_t count, Datatype dtype, void*) {
@@ -326,7 +327,7 @@ void as_threads(const ShmOptions& options, Mapping mapping, const std::function<
       own.rank = rank;
       if (segment) {
         const auto own_rank = static_cast<std::uint32_t>(rank);
-        ShmNodeGroup group(share(segment, doorbells, own_rank), own_rank);
+        ShmNodeGroup group(share(segment, doorbells, own_rank, own.cross_memory), own_rank);
         return body(group);
       }
       auto group = make_shm_node_group(own);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include "hierarchy/shm/rendezvous.h"
 #include "hierarchy/shm/rendezvous_messages.h"
 #include "tests/hierarchy/node_group_fixture.h"
+#include "transports/shm/cross_memory.h"
 
 namespace foldcast::hierarchy {
 namespace {
@@ -247,6 +249,57 @@ TEST(ShmNodeGroup, CancelEndsOutstandingAndLaterCalls) {
     }
     EXPECT_EQ(lonely.check_untouched(), "");
   });
+}
+
+TEST(ShmNodeGroup, WhatAnAbortedRankAttachedIsNotReliedOn) {
+  const std::uint64_t seed = fresh_seed();
+  const Case large{.verb = Verb::kBroadcast, .dtype = Datatype::kFloat32, .count = 1u << 20, .sequence = 1};
+  std::atomic<bool> cancelled{false};
+  as_threads({.name = {}, .size = 2}, Mapping::kEach, [&](NodeGroup& group) {
+    // Once they have met, each knows that the other can read its memory.
+    ASSERT_EQ(run_case(group, {.verb = Verb::kBarrier}, seed), "");
+    Exchange exchange(large, static_cast<std::uint32_t>(group.rank()), 2, seed);
+    if (group.rank() == 0) {
+      ASSERT_EQ(group.post(exchange.call(), 1), Posted::kAccepted);
+      group.cancel(7);
+      cancelled = true;
+      auto ended = finish(group, 1);
+      ASSERT_TRUE(ended);
+      EXPECT_EQ(ended->front().status.code(), Code::kAborted);
+      return;
+    }
+    while (!cancelled) std::this_thread::yield();
+    ASSERT_EQ(group.post(exchange.call(), 1), Posted::kAccepted);
+    Completion none[2];
+    for (const Deadline quiet = Deadline::after(milliseconds(50)); !quiet.passed();) ASSERT_EQ(group.poll(none), 0u);
+    group.cancel(7);
+    auto ended = finish(group, 1);
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->front().status.code(), Code::kAborted);
+  });
+}
+
+TEST(CrossMemory, FindsWhomItReachesAndSaysWhatFails) {
+  using transports::ProcessMemory;
+  const ProcessMemory own = transports::own_memory();
+  EXPECT_TRUE(transports::reaches(own));
+  ProcessMemory other = own;
+  ++other.number;
+  EXPECT_FALSE(transports::reaches(other)) << "a process of that number, but another one";
+  std::vector<std::byte> from(300000, std::byte{7}), to(300000);
+  ASSERT_TRUE(transports::read_memory(own, from.data(), to.data(), to.size()).ok());
+  EXPECT_EQ(from, to);
+  from.assign(from.size(), std::byte{9});
+  ASSERT_TRUE(transports::write_memory(own, from.data(), to.data(), to.size()).ok());
+  EXPECT_EQ(from, to);
+  EXPECT_EQ(transports::read_memory(own, nullptr, to.data(), 8).code(), Code::kInternal);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  other = own;
+  other.process = child;
+  EXPECT_FALSE(transports::reaches(other));
+  EXPECT_EQ(transports::read_memory(other, from.data(), to.data(), 8).code(), Code::kPeerFailed);
 }
 
 constexpr std::uint64_t kDescending[] = {0, 5, 4};

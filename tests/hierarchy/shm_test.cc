@@ -105,19 +105,22 @@ TEST(ShmNodeGroup, EveryDatatypeAndOp) {
 
 TEST(ShmNodeGroup, LargeCallsWithDefaultSlots) {
   const std::uint64_t seed = fresh_seed();
-  for (int size : {2, 3}) {
-    as_threads({.name = {}, .size = size}, Mapping::kEach, [&](NodeGroup& group) {
-      std::uint64_t sequence = 0;
-      for (Verb verb : kVerbs) {
-        for (bool in_place : {false, true}) {
-          Case one = fit({.verb = verb, .dtype = Datatype::kFloat32, .count = 100003, .owners = 2}, size);
-          one.in_place = in_place;
-          one.root = size - 1;
-          one.sequence = ++sequence;
-          ASSERT_EQ(run_case(group, one, seed), "") << "seed " << seed;
+  for (int size : {2, 3, 5}) {
+    for (bool cross_memory : {false, true}) {
+      as_threads({.name = {}, .size = size, .cross_memory = cross_memory}, Mapping::kEach, [&](NodeGroup& group) {
+        std::uint64_t sequence = 0;
+        for (Verb verb : kVerbs) {
+          for (bool in_place : {false, true}) {
+            Case one = fit({.verb = verb, .dtype = Datatype::kFloat32, .count = 100003, .owners = 2}, size);
+            // Who reads and who writes past others need not agree.
+            one.in_place = in_place != (verb == Verb::kAllToAll && group.rank() == 1);
+            one.root = size - 1;
+            one.sequence = ++sequence;
+            ASSERT_EQ(run_case(group, one, seed), "") << "seed " << seed << ", cross memory " << cross_memory;
+          }
         }
-      }
-    });
+      });
+    }
   }
 }
 
@@ -157,14 +160,14 @@ std::vector<Completion> poll_once(NodeGroup& group) {
 }
 
 /// Random calls on both lanes, many outstanding, each rank interleaving the lanes and sleeping as it likes.
-void soak(int size, Mapping mapping, std::uint64_t seed, std::size_t calls) {
+void soak(int size, Mapping mapping, std::uint64_t seed, std::size_t calls, std::uint64_t slot_bytes) {
   std::mt19937_64 random(seed);
   auto below = [&](std::uint64_t n) { return random() % n; };
   std::vector<std::vector<Case>> lanes(NodeGroup::kLanes);
   for (std::size_t i = 0; i < calls; ++i) {
     Case one{.verb = kVerbs[below(std::size(kVerbs))], .dtype = static_cast<Datatype>(below(kDatatypeCount))};
     one.op = below(9) == 0 ? left_op() : static_cast<ReduceOp>(below(kReduceOpCount));
-    one.count = below(3) == 0 ? below(9) : below(5) == 0 ? below(9000) : below(300);
+    one.count = below(3) == 0 ? below(9) : below(5) == 0 ? below(9 * slot_bytes) : below(300);
     one.owners = static_cast<std::uint16_t>(1 + below(static_cast<std::uint64_t>(size)));
     one.root = static_cast<std::int32_t>(below(static_cast<std::uint64_t>(size)));
     if (below(3) == 0) one.cuts = uneven_cuts(one.count, one.owners);
@@ -174,7 +177,7 @@ void soak(int size, Mapping mapping, std::uint64_t seed, std::size_t calls) {
     one.sequence = i;
     lanes[one.lane].push_back(one);
   }
-  as_threads({.name = {}, .size = size, .slot_bytes = 1024, .slots = 4}, mapping, [&](NodeGroup& group) {
+  as_threads({.name = {}, .size = size, .slot_bytes = slot_bytes, .slots = 4}, mapping, [&](NodeGroup& group) {
     const auto rank = static_cast<std::uint32_t>(group.rank());
     std::mt19937_64 own(seed + rank + 1);
     std::vector<std::unique_ptr<Exchange>> exchanges;
@@ -209,8 +212,10 @@ void soak(int size, Mapping mapping, std::uint64_t seed, std::size_t calls) {
 TEST(ShmNodeGroup, RandomCallsOnBothLanes) {
   const std::uint64_t seed = fresh_seed();
   for (int size : kSizes) {
-    for (Mapping mapping : kMappings) soak(size, mapping, seed + static_cast<std::uint64_t>(size), 250);
+    for (Mapping mapping : kMappings) soak(size, mapping, seed + static_cast<std::uint64_t>(size), 250, 1024);
   }
+  // With parts so large that they are read where they are, among others that are not.
+  for (int size : {2, 3}) soak(size, Mapping::kEach, seed, 250, 65536);
 }
 
 TEST(ShmNodeGroup, ManyOutstandingThenRetry) {
