@@ -86,6 +86,14 @@ Matcher::Outcome Matcher::arrive(const Arrival& arrival, bool remote) {
   return {Verdict::kKeep, {}};
 }
 
+bool Matcher::take(const Arrival& arrival, const std::byte* data) {
+  const Outcome outcome = arrive(arrival);
+  if (outcome.verdict == Verdict::kDeliver) deliver(outcome.receive, arrival, data);
+  // A copy of its own: it is smaller than what backends would lend.
+  if (outcome.verdict == Verdict::kKeep) keep(arrival, copy_payload(data, arrival.bytes));
+  return outcome.verdict != Verdict::kFlood;
+}
+
 void Matcher::keep(const Arrival& arrival, Payload payload, bool remote) {
   Entry entry;
   entry.peer = arrival.peer;

@@ -73,6 +73,8 @@ class Matcher {
   bool refuse(const EngineCall& call, std::uint64_t cookie);
   /// A message has come. `remote`: its bytes are still with the sender, so keeping it costs no memory for them.
   Outcome arrive(const Arrival& arrival, bool remote = false);
+  /// A message has come and is here whole, at `data`: matches and delivers it, or keeps a copy. False for kFlood.
+  bool take(const Arrival& arrival, const std::byte* data);
   /// After Verdict::kKeep. `remote` as in arrive().
   void keep(const Arrival& arrival, Payload payload, bool remote = false);
   /// A receive is posted: the message that waits for it, which the backend delivers at once, or nothing (it waits, or

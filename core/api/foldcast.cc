@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/schedule/print.h"
 #include "kernels/user_op.h"
+#include "transports/shm/shm.h"
 #include "transports/ucx/ucx.h"
 
 using foldcast::Status;
@@ -62,9 +63,12 @@ foldcast::transports::TransportFactories transports_for(const foldcast::Config& 
   }
   options.devices = config.rails.empty() ? "" : config.rails.front();
   made.network = ucx(options);
-  options = {};
-  options.within_node = true;
-  made.node = ucx(options);
+  made.node = [cross_memory = config.cross_memory != "off"](std::uint64_t token) {
+    foldcast::transports::ShmTransportOptions within;
+    within.token = token;
+    within.cross_memory = cross_memory;
+    return foldcast::transports::make_shm(within);
+  };
   return made;
 }
 

@@ -9,7 +9,7 @@
 
 #include "core/base/log.h"
 #include "hierarchy/shm/doorbells.h"
-#include "hierarchy/shm/local_socket.h"
+#include "transports/shm/local_socket.h"
 #include "hierarchy/shm/rendezvous_messages.h"
 
 namespace foldcast::hierarchy {
@@ -36,7 +36,7 @@ class Leader {
       FOLDCAST_ASSIGN(members_[0].doorbell, Doorbells::make_one());
     }
     if (shape_.size > 1) {
-      FOLDCAST_ASSIGN(listener_, LocalSocket::listen(rendezvous_address(options_.name)));
+      FOLDCAST_ASSIGN(listener_, transports::LocalSocket::listen(rendezvous_address(options_.name)));
     }
     Result<Meeting> made = make();
     const std::string end = made.ok() ? encode_notice(Notice::kReady) : encode_failure(made.status());
@@ -55,7 +55,7 @@ class Leader {
   struct Member {
     bool joined = false;
     bool ready = false;
-    LocalSocket socket;
+    transports::LocalSocket socket;
     UniqueFd doorbell;
   };
 
@@ -89,7 +89,7 @@ class Leader {
                      "; check that they started on this node and still run");
     }
     std::vector<pollfd> sockets{{listener_.descriptor(), POLLIN, 0}};
-    for (const LocalSocket& stranger : strangers_) sockets.push_back({stranger.descriptor(), POLLIN, 0});
+    for (const transports::LocalSocket& stranger : strangers_) sockets.push_back({stranger.descriptor(), POLLIN, 0});
     for (const Member& member : members_) {
       if (member.joined) sockets.push_back({member.socket.descriptor(), POLLIN, 0});
     }
@@ -131,7 +131,7 @@ class Leader {
   }
 
   /// True when the stranger became a member or can be forgotten. An error ends the group.
-  Result<bool> greet(LocalSocket& stranger) {
+  Result<bool> greet(transports::LocalSocket& stranger) {
     auto message = stranger.try_receive();
     if (!message.ok()) return true;
     if (!message->has_value()) return false;
@@ -200,9 +200,9 @@ class Leader {
       if (bells_ == Bells::kMake) descriptors.push_back(member.doorbell.get());
     }
     for (std::size_t rank = 1; rank < members_.size(); ++rank) {
-      for (std::size_t sent = 0; sent < descriptors.size(); sent += LocalSocket::kMaxDescriptors) {
+      for (std::size_t sent = 0; sent < descriptors.size(); sent += transports::LocalSocket::kMaxDescriptors) {
         auto batch = std::span<const int>(descriptors).subspan(sent);
-        batch = batch.first(std::min(batch.size(), LocalSocket::kMaxDescriptors));
+        batch = batch.first(std::min(batch.size(), transports::LocalSocket::kMaxDescriptors));
         Status status = members_[rank].socket.send(encode_notice(Notice::kWelcome), batch, deadline_);
         if (!status.ok()) return status.with_context("node group: " + local_rank(rank));
       }
@@ -222,9 +222,9 @@ class Leader {
   const SegmentShape& shape_;
   Bells bells_;
   Deadline deadline_;
-  LocalSocket listener_;
+  transports::LocalSocket listener_;
   std::vector<Member> members_;
-  std::vector<LocalSocket> strangers_;
+  std::vector<transports::LocalSocket> strangers_;
 };
 
 /// Any other local rank.
@@ -277,7 +277,7 @@ class Follower {
 
   Status connect() {
     for (;;) {
-      FOLDCAST_ASSIGN(auto connected, LocalSocket::try_connect(rendezvous_address(options_.name)));
+      FOLDCAST_ASSIGN(auto connected, transports::LocalSocket::try_connect(rendezvous_address(options_.name)));
       if (connected) {
         leader_ = std::move(*connected);
         if (leader_.is_same_user()) return ok_status();
@@ -294,7 +294,7 @@ class Follower {
   }
 
   /// The leader's next message of that kind; its failures become ours.
-  Result<LocalMessage> next(Notice wanted) {
+  Result<transports::LocalMessage> next(Notice wanted) {
     for (;;) {
       auto received = leader_.try_receive();
       if (!received.ok()) return received.status().with_context("local rank 0 left while the node group was forming");
@@ -326,7 +326,7 @@ class Follower {
   const SegmentShape& shape_;
   Bells bells_;
   Deadline deadline_;
-  LocalSocket leader_;
+  transports::LocalSocket leader_;
   std::string missing_;
 };
 

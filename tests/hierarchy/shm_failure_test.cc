@@ -13,7 +13,7 @@
 #include <fstream>
 #include <thread>
 
-#include "hierarchy/shm/local_socket.h"
+#include "transports/shm/local_socket.h"
 #include "hierarchy/shm/rendezvous.h"
 #include "hierarchy/shm/rendezvous_messages.h"
 #include "tests/hierarchy/node_group_fixture.h"
@@ -379,13 +379,13 @@ TEST(ShmRendezvous, StrangersAreIgnored) {
     ASSERT_TRUE(group.ok()) << group.status().to_string();
     EXPECT_EQ(run_case(**group, {.count = 3}, seed), "");
   });
-  std::vector<LocalSocket> strangers;
+  std::vector<transports::LocalSocket> strangers;
   auto shape = SegmentShape::create(2, options.slot_bytes, options.slots).value();
   // Silent ones, more than are remembered, then some that talk.
   const std::string words[] = {"GET / HTTP/1.1\r\n", std::string(4096, '\xff'), "x", encode_hello(1, shape, "wrong"),
                                encode_hello(1, shape, options.name)};  // the last without a doorbell
   while (strangers.size() < 100) {
-    auto connected = LocalSocket::try_connect(rendezvous_address(options.name));
+    auto connected = transports::LocalSocket::try_connect(rendezvous_address(options.name));
     ASSERT_TRUE(connected.ok());
     if (!connected->has_value()) {
       std::this_thread::sleep_for(milliseconds(1));

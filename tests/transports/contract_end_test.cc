@@ -84,7 +84,10 @@ TEST_P(TransportContract, WhatWasSentBeforeTheEndStillArrives) {
   ranks.connect_all();
   ranks.pump_for(20ms);
   std::vector<std::vector<std::byte>> data;
-  for (std::size_t size : {1, 8, 4096, 65536, 65536, 100, 65536}) data.push_back(random_(size));
+  const std::size_t eager = GetParam().eager;
+  for (std::size_t size : {std::size_t{1}, std::size_t{8}, eager / 16, eager, eager, std::size_t{100}, eager}) {
+    data.push_back(random_(size));
+  }
   for (std::size_t i = 0; i < data.size(); ++i) {
     auto sent = ranks.send(0, 1, key(i), data[i]);
     ASSERT_TRUE(ranks.wait(0, sent).status.ok());

@@ -14,6 +14,7 @@
 
 #include "core/base/deadline.h"
 #include "transports/inproc/inproc.h"
+#include "transports/shm/shm.h"
 #include "transports/striped/striped.h"
 #include "transports/ucx/ucx.h"
 
@@ -25,12 +26,31 @@ using namespace std::chrono_literals;
 struct Backend {
   std::string name;
   std::function<std::vector<std::unique_ptr<Transport>>(int count, const std::vector<TransportOptions>&)> make;
+  std::size_t eager = 65536;  ///< up to here a send is complete without its receive
 };
 
+inline TransportOptions options_of(const std::vector<TransportOptions>& options, int i) {
+  return options.empty() ? TransportOptions{.token = 42} : options[static_cast<std::size_t>(i) % options.size()];
+}
+
+inline Backend shm_backend(std::string name, bool cross_memory) {
+  return {std::move(name),
+          [=](int count, const std::vector<TransportOptions>& options) {
+            std::vector<std::unique_ptr<Transport>> made;
+            for (int i = 0; i < count; ++i) {
+              auto transport = make_shm({options_of(options, i), cross_memory});
+              if (!transport.ok()) {
+                ADD_FAILURE() << transport.status().to_string();
+                return std::vector<std::unique_ptr<Transport>>{};
+              }
+              made.push_back(std::move(*transport));
+            }
+            return made;
+          },
+          kMostEager};
+}
+
 inline std::vector<Backend> backends() {
-  auto options_of = [](const std::vector<TransportOptions>& options, int i) {
-    return options.empty() ? TransportOptions{.token = 42} : options[static_cast<std::size_t>(i) % options.size()];
-  };
   return {
       {"inproc",
        [=](int count, const std::vector<TransportOptions>& options) {
@@ -55,6 +75,8 @@ inline std::vector<Backend> backends() {
          }
          return made;
        }},
+      shm_backend("shm", true),
+      shm_backend("shm_through_the_ring", false),
       {"ucx",
        [=](int count, const std::vector<TransportOptions>& options) {
          std::vector<std::unique_ptr<Transport>> made;

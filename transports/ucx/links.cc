@@ -26,7 +26,7 @@ constexpr int kRoundsPerPoll = 64;
 }  // namespace
 
 Result<std::unique_ptr<Transport>> UcxTransport::create(const UcxOptions& options) {
-  FOLDCAST_ASSIGN(auto worker, UcxWorker::create(options.devices, options.within_node));
+  FOLDCAST_ASSIGN(auto worker, UcxWorker::create(options.devices));
   FOLDCAST_ASSIGN(std::string worker_address, worker->address());
   std::unique_ptr<UcxTransport> transport(new UcxTransport(std::move(worker), options));
   transport->address_.assign(reinterpret_cast<const char*>(&transport->identity_), sizeof transport->identity_);

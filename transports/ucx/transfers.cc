@@ -55,11 +55,7 @@ Posted UcxTransport::post_send(const EngineCall& call, std::uint64_t cookie) {
 }
 
 void UcxTransport::send_to_self(const EngineCall& call, std::uint64_t cookie) {
-  Arrival arrival{self_, call.key, call.signature, call.bytes};
-  Matcher::Outcome outcome = matcher_.arrive(arrival);
-  if (outcome.verdict == Matcher::Verdict::kDeliver) matcher_.deliver(outcome.receive, arrival, call.input);
-  if (outcome.verdict == Matcher::Verdict::kKeep) matcher_.keep(arrival, copy_payload(call.input, call.bytes));
-  if (outcome.verdict == Matcher::Verdict::kFlood) fail(self_, matcher_.flooded());
+  if (!matcher_.take({self_, call.key, call.signature, call.bytes}, call.input)) fail(self_, matcher_.flooded());
   completions_.push(cookie);
 }
 

@@ -10,12 +10,10 @@ namespace foldcast::transports {
 struct UcxOptions : TransportOptions {
   /// Network devices to use, as UCX_NET_DEVICES ("eth0,mlx5_0:1"); empty: all that are up.
   std::string devices;
-  /// For the ranks of one node: UCX's shared memory as well.
-  bool within_node = false;
 };
 
 /// UCX active messages over whatever UCX finds between the hosts (InfiniBand, RoCE, TCP), its shared-memory transports
-/// excluded unless asked for: ranks in different network namespaces of one machine are different nodes, yet share the
+/// excluded: ranks in different network namespaces of one machine are different nodes, yet share the
 /// IPC namespace.
 /// kUnavailable with UCX's own words when no device is up.
 Result<std::unique_ptr<Transport>> make_ucx(const UcxOptions& options = {});

@@ -23,7 +23,6 @@ struct Setting {
 // No shared memory: ranks of different network namespaces must not meet in it. Nor UCX's loopback: we send to ourselves
 // without UCX, and without a network device it must not start.
 constexpr Setting kBetweenNodes = {"UCX_TLS", "TLS", "^sm,self"};
-constexpr Setting kWithinNode = {"UCX_TLS", "TLS", "sm,self,tcp"};
 
 constexpr Setting kSettings[] = {
     // One message of up to RNDV_THRESH with its headers is one segment: one gathered send, one buffer to receive into.
@@ -69,13 +68,13 @@ Status ucx_error(const char* what, ucs_status_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<UcxWorker>> UcxWorker::create(const std::string& devices, bool within_node) {
+Result<std::unique_ptr<UcxWorker>> UcxWorker::create(const std::string& devices) {
   ucp_config_t* raw = nullptr;
   if (ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw); status != UCS_OK) {
     return ucx_error("read its configuration", status);
   }
   std::unique_ptr<ucp_config_t, ConfigRelease> config(raw);
-  apply(config.get(), within_node ? kWithinNode : kBetweenNodes);
+  apply(config.get(), kBetweenNodes);
   for (const Setting& setting : kSettings) apply(config.get(), setting);
   if (!has_rdma_device()) apply(config.get(), kTcpRendezvous);
   if (!devices.empty()) {
@@ -147,7 +146,7 @@ std::vector<std::string> UcxWorker::devices() const {
 
 std::string describe_ucx() {
   std::string text = fmt::format("UCX {}\n", ucp_get_version_string());
-  auto worker = UcxWorker::create({}, false);
+  auto worker = UcxWorker::create({});
   if (!worker.ok()) return text + worker.status().message() + "\n";
   for (const auto& device : (*worker)->devices()) text += device + "\n";
   return text;

@@ -16,7 +16,7 @@ namespace foldcast::transports {
 class UcxWorker {
  public:
   /// `devices` as UCX_NET_DEVICES; empty: all. Settings the user gave in UCX_* stay; the others get our values.
-  static Result<std::unique_ptr<UcxWorker>> create(const std::string& devices, bool within_node);
+  static Result<std::unique_ptr<UcxWorker>> create(const std::string& devices);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;

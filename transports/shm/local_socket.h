@@ -11,7 +11,7 @@
 #include "core/base/status.h"
 #include "core/base/unique_fd.h"
 
-namespace foldcast::hierarchy {
+namespace foldcast::transports {
 
 /// What one socket message carries: text or a plain struct's bytes, and descriptors, which the receiver then owns.
 struct LocalMessage {
@@ -49,4 +49,4 @@ class LocalSocket {
   UniqueFd fd_;
 };
 
-}  // namespace foldcast::hierarchy
+}  // namespace foldcast::transports

@@ -1,4 +1,4 @@
-#include "hierarchy/shm/local_socket.h"
+#include "transports/shm/local_socket.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstring>
 
-namespace foldcast::hierarchy {
+namespace foldcast::transports {
 namespace {
 
 constexpr int kType = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
-constexpr int kBacklog = 256;
+constexpr int kBacklog = 4096;
 
 struct Address {
   sockaddr_un address{};
@@ -35,10 +35,10 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 Result<LocalSocket> LocalSocket::listen(const std::string& address) {
   UniqueFd fd(::socket(AF_UNIX, kType, 0));
-  if (!fd) return system_error("socket for the node group", errno);
+  if (!fd) return system_error("socket for the ranks of a node", errno);
   const Address at(address);
   if (::bind(fd.get(), at.get(), at.length) != 0) {
-    if (errno == EADDRINUSE) return unavailable("local address @" + address + " is taken by another group's leader");
+    if (errno == EADDRINUSE) return unavailable("local address @" + address + " is taken by another process");
     return system_error("bind to local address @" + address, errno);
   }
   if (::listen(fd.get(), kBacklog) != 0) return system_error("listen at local address @" + address, errno);
@@ -47,7 +47,7 @@ Result<LocalSocket> LocalSocket::listen(const std::string& address) {
 
 Result<std::optional<LocalSocket>> LocalSocket::try_connect(const std::string& address) {
   UniqueFd fd(::socket(AF_UNIX, kType, 0));
-  if (!fd) return system_error("socket for the node group", errno);
+  if (!fd) return system_error("socket for the ranks of a node", errno);
   const Address at(address);
   if (::connect(fd.get(), at.get(), at.length) == 0) return std::optional<LocalSocket>(LocalSocket(std::move(fd)));
   // EAGAIN: the listener's backlog is full for the moment.
@@ -80,9 +80,9 @@ Status LocalSocket::send(std::string_view bytes, std::span<const int> descriptor
   for (;;) {
     if (::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) >= 0) return ok_status();
     if (errno == EINTR) continue;
-    if (errno == EPIPE || errno == ECONNRESET) return peer_failed("it closed the node group's socket");
-    if (!would_block(errno)) return system_error("send over the node group's socket", errno);
-    if (deadline.passed()) return timeout("it does not read from the node group's socket");
+    if (errno == EPIPE || errno == ECONNRESET) return peer_failed("it closed a local socket");
+    if (!would_block(errno)) return system_error("send over a local socket", errno);
+    if (deadline.passed()) return timeout("it does not read from a local socket");
     pollfd wait{fd_.get(), POLLOUT, 0};
     (void)::poll(&wait, 1, deadline.poll_timeout());
   }
@@ -103,7 +103,7 @@ Result<std::optional<LocalMessage>> LocalSocket::try_receive() {
     count = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (count < 0 && errno == EINTR);
   if (count < 0 && would_block(errno)) return std::optional<LocalMessage>();
-  if (count < 0 && errno != ECONNRESET) return system_error("receive over the node group's socket", errno);
+  if (count < 0 && errno != ECONNRESET) return system_error("receive over a local socket", errno);
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t fds = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -113,10 +113,9 @@ Result<std::optional<LocalMessage>> LocalSocket::try_receive() {
       received.descriptors.emplace_back(fd);
     }
   }
-  if (count <= 0) return peer_failed("it closed the node group's socket");
+  if (count <= 0) return peer_failed("it closed a local socket");
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-    return resource_exhausted(
-        "a message over the node group's socket was cut; is the descriptor limit (ulimit -n) reached?");
+    return resource_exhausted("a message over a local socket was cut; is the descriptor limit (ulimit -n) reached?");
   }
   received.bytes.resize(static_cast<std::size_t>(count));
   return std::optional<LocalMessage>(std::move(received));
@@ -128,4 +127,4 @@ bool LocalSocket::is_same_user() const {
   return ::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 && credentials.uid == ::geteuid();
 }
 
-}  // namespace foldcast::hierarchy
+}  // namespace foldcast::transports
