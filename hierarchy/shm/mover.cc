@@ -106,14 +106,22 @@ bool Mover::attached(const LaneCall& call, std::uint64_t piece, std::uint32_t fr
   return from != rank_ && call.cut.attachable() && segment_->slot(lane_, from, call.first + piece).call.attached != 0;
 }
 
-std::uint64_t Mover::read(const LaneCall& call, std::uint64_t piece, std::uint32_t from, std::uint64_t offset,
-                          std::byte* target, std::uint64_t bytes) {
+std::uint64_t Mover::read(const LaneCall& call, std::uint64_t piece, std::uint32_t from, std::uint32_t source,
+                          std::uint32_t target) {
+  const bool in_place = call.input == call.output;
+  const auto part = call.cut.attached_part(source, piece, in_place);
+  const std::uint64_t element = call.cut.element_bytes();
+  const std::uint64_t bytes = part.size() * element;
+  if (bytes == 0) return 0;
   const std::byte* input = nullptr;
   std::memcpy(&input, segment_->slot(lane_, from, call.first + piece).inline_payload, sizeof input);
-  failure_ = transports::read_memory(segment_->member(from).memory, input + offset, target, bytes);
+  failure_ =
+      transports::read_memory(segment_->member(from).memory, input + part.first * element,
+                              call.output + call.cut.attached_part(target, piece, in_place).first * element, bytes);
   // It withdraws first and gives its buffer away then.
-  const bool withdrawn = segment_->progress(lane_, from).withdrawn.load(std::memory_order_acquire);
-  if (withdrawn) failure_ = peer_failed("local rank " + std::to_string(from) + " aborted the call");
+  if (segment_->progress(lane_, from).withdrawn.load(std::memory_order_acquire)) {
+    failure_ = peer_failed("local rank " + std::to_string(from) + " aborted the call");
+  }
   return failure_.ok() ? bytes : 0;
 }
 
@@ -140,13 +148,11 @@ std::uint64_t Mover::reduce(const LaneCall& call, std::uint64_t piece, std::uint
 }
 
 std::uint64_t Mover::copy_shard(const LaneCall& call, std::uint64_t piece, std::uint32_t owner, std::uint32_t from) {
+  if (attached(call, piece, from)) return read(call, piece, from, owner, owner);
   const auto part = call.cut.part(owner, piece);
   const std::uint64_t element = call.cut.element_bytes();
   const std::uint64_t offset = part.first * element;
   if (part.size() == 0) return 0;
-  if (attached(call, piece, from)) {
-    return read(call, piece, from, offset, call.output + offset, part.size() * element);
-  }
   const std::byte* source = from == rank_ ? call.input + offset : in_slot(call, piece, owner, from);
   kernels::copy_bytes(call.output + offset, source, part.size() * element);
   return part.size() * element;
@@ -155,13 +161,10 @@ std::uint64_t Mover::copy_shard(const LaneCall& call, std::uint64_t piece, std::
 /// Part of shard `rank_` of local rank `from` becomes part of shard `from`: shards are equal, so parts are too.
 std::uint64_t Mover::turn(const LaneCall& call, std::uint64_t piece, std::uint32_t from) {
   if (from == rank_) return copy_shard(call, piece, rank_, rank_);
+  if (attached(call, piece, from)) return read(call, piece, from, rank_, from);
   const auto part = call.cut.part(from, piece);
   const std::uint64_t element = call.cut.element_bytes();
   if (part.size() == 0) return 0;
-  if (attached(call, piece, from)) {
-    return read(call, piece, from, call.cut.part(rank_, piece).first * element, call.output + part.first * element,
-                part.size() * element);
-  }
   kernels::copy_bytes(call.output + part.first * element, in_slot(call, piece, rank_, from), part.size() * element);
   return part.size() * element;
 }

@@ -64,9 +64,9 @@ class Mover {
   std::uint64_t copy_shard(const LaneCall& call, std::uint64_t piece, std::uint32_t owner, std::uint32_t from);
   std::uint64_t turn(const LaneCall& call, std::uint64_t piece, std::uint32_t from);
   bool attached(const LaneCall& call, std::uint64_t piece, std::uint32_t from) const;
-  /// `offset` in the input of `from`.
-  std::uint64_t read(const LaneCall& call, std::uint64_t piece, std::uint32_t from, std::uint64_t offset,
-                     std::byte* target, std::uint64_t bytes);
+  /// From shard `source` of the input of `from` to shard `target` of the output.
+  std::uint64_t read(const LaneCall& call, std::uint64_t piece, std::uint32_t from, std::uint32_t source,
+                     std::uint32_t target);
 
   std::shared_ptr<Segment> segment_;
   std::uint32_t lane_;

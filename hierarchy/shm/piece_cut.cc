@@ -18,6 +18,8 @@ constexpr std::uint64_t kLeastPiece = 16u << 10;
 constexpr std::uint64_t kLine = 64;
 /// From which part on attaching pays.
 constexpr std::uint64_t kAttachBytes = 8u << 10;
+/// What is read at once of an attached input, at least, if there is so much.
+constexpr std::uint64_t kReadBytes = 512u << 10;
 
 constexpr std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return divide_up(value, unit) * unit; }
@@ -92,6 +94,7 @@ PieceCut::PieceCut(const EngineCall& call, std::uint32_t size, std::uint64_t slo
   // A root that reads all alone is slower than one for whom the others write half of it.
   const bool moves_unchanged = flow_ != Flow::kFold && flow_ != Flow::kFoldCast && call.verb != Verb::kGather;
   attachable_ = moves_unchanged && size > 1 && std::min(step_, longest) * element_bytes_ >= kAttachBytes;
+  if (attachable_) run_ = std::max<std::uint64_t>(1, kReadBytes / (step_ * element_bytes_));
   inline_ = regions == 1 && std::min(step_, longest) * element_bytes_ <= sizeof(PieceHeader::inline_payload);
 }
 

@@ -54,6 +54,16 @@ class PieceCut {
   /// True when a piece moves unchanged and is so large that reading it where it is, through the kernel, is faster than
   /// two copies through a slot. Whether that can be done is another question.
   bool attachable() const { return attachable_; }
+  /// What of an attached input is read with piece `piece`: nothing, or the parts of several pieces in a row, since a
+  /// call to the kernel costs as much as copying some KiB. In place a rank overwrites no more of its input than it has
+  /// published.
+  schedule::ElementRange attached_part(std::uint32_t owner, std::uint64_t piece, bool in_place) const {
+    if (in_place) return part(owner, piece);
+    const std::uint64_t ahead = piece % run_;
+    if (ahead != 0) return {0, 0};
+    const std::uint64_t last = piece + run_ < pieces_ ? piece + run_ - 1 : pieces_ - 1;
+    return {part(owner, piece).first, part(owner, last).last};
+  }
 
  private:
   std::uint64_t shard_begin(std::uint64_t index) const {
@@ -74,6 +84,7 @@ class PieceCut {
   std::uint64_t pieces_ = 1;
   std::uint64_t step_ = 0;  ///< elements of a part
   std::uint64_t stride_ = 0;
+  std::uint64_t run_ = 1;  ///< pieces
   const std::uint64_t* cuts_ = nullptr;
 };
 

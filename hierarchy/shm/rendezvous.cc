@@ -9,8 +9,8 @@
 
 #include "core/base/log.h"
 #include "hierarchy/shm/doorbells.h"
-#include "transports/shm/local_socket.h"
 #include "hierarchy/shm/rendezvous_messages.h"
+#include "transports/shm/local_socket.h"
 
 namespace foldcast::hierarchy {
 namespace {

@@ -15,9 +15,11 @@ namespace {
 
 /// More than any plan keeps in flight.
 constexpr std::size_t kMostPending = 1u << 16;
-/// What one side claims of a large message at a time: as large as makes the kernel's work for each call small, as small
-/// as keeps both sides busy to the end. (4 MiB between two cores: 317 us with 16 KiB, 216 with 64, 188 with 256.)
-constexpr std::uint64_t kPiece = 128u << 10;
+/// What one side claims of a large message at a time, between these: large enough to make the kernel's work for each
+/// call small, small enough to keep both sides busy to the end. (4 MiB between two cores: 317 us with 16 KiB, 216 with
+/// 64 KiB, 188 with 256 KiB or 1 MiB.)
+constexpr std::uint64_t kLeastPiece = 256u << 10;
+constexpr std::uint64_t kMostPiece = 1u << 20;
 constexpr std::uint32_t kRecordsPerPass = 64;
 /// Who never sleeps looks at the sockets once in so many passes.
 constexpr std::uint32_t kPassesPerLook = 1024;
@@ -232,10 +234,11 @@ void ShmTransport::receive_part(Link& link, const Record& record) {
 
 /// Claims the next piece of a transfer: nothing when all is claimed or nobody may.
 static bool claim(Transfer& transfer, std::uint64_t bytes, std::uint64_t& first, std::uint64_t& count) {
+  const std::uint64_t piece = std::clamp(bytes / 8, kLeastPiece, kMostPiece);
   first = transfer.claimed.load(std::memory_order_acquire);
   do {
     if (first >= bytes) return false;  // stopped, too: that is the top bit
-    count = std::min(kPiece, bytes - first);
+    count = std::min(piece, bytes - first);
   } while (!transfer.claimed.compare_exchange_weak(first, first + count, std::memory_order_acq_rel));
   return true;
 }
