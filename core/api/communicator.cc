@@ -53,7 +53,12 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::shared_ptr<runti
 
 Communicator::~Communicator() {
   const runtime::Lock lock = this->lock();
-  for (const auto& tree : trees_) context_->remove_engine(*tree);
+  if (tree_) {
+    context_->stop_listening(tree_topic_);
+    tree_->close();
+    context_->remove_engine(*tree_);
+    tree_.reset();
+  }
   if (node_group_) context_->remove_engine(*node_group_);
   context_->leave_communicator(endpoints_.communicator);
 }
@@ -201,6 +206,10 @@ Result<double> Communicator::timed_call(const hierarchy::Composition& compositio
   context_->executor().release(execution);
   FOLDCAST_RETURN_IF_ERROR(status);
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::string Communicator::tree_news() const {
+  return tree_ && !tree_->news().empty() ? tree_->name() + ": " + tree_->news() : std::string();
 }
 
 void Communicator::set_link_model(select::LinkModel model) {

@@ -9,6 +9,7 @@
 
 #include "core/api/operation.h"
 #include "core/runtime/context.h"
+#include "core/runtime/recovery.h"
 #include "core/select/selector.h"
 #include "hierarchy/node_group.h"
 
@@ -46,6 +47,9 @@ class Communicator {
   Result<std::unique_ptr<Communicator>> shrink();
   void abort();
 
+  /// The tree's state where this rank has one and it is not the usual one; else empty.
+  std::string tree_news() const;
+  const runtime::RecoveringGroup* tree() const { return tree_.get(); }
   /// A call's shape here, for questions about plans.
   select::CallShape shape_of(const CollectiveCall& call) const;
   /// One all_reduce of bytes in place as a given composition: microseconds on this rank.
@@ -85,9 +89,9 @@ class Communicator {
   hierarchy::Layout layout_;
   runtime::Endpoints endpoints_;
   std::unique_ptr<hierarchy::NodeGroup> node_group_;
-  std::vector<std::unique_ptr<Engine>> trees_;
-  std::shared_ptr<void> tree_owner_;  ///< what must outlive trees_
   std::unique_ptr<select::Selector> selector_;
+  std::unique_ptr<runtime::RecoveringGroup> tree_;  ///< which asks the selector
+  std::uint32_t tree_topic_ = 0;
   WireFormat wire_ = WireFormat::kExact;
   /// The last blocking call, where the same call again would be bound alike: loops call with the same buffers, and
   /// working all this out anew takes as long as a small call.

@@ -294,6 +294,7 @@ foldcast_result_t foldcast_explain(foldcast_comm_t comm, const foldcast_shape_t*
     FOLDCAST_RETURN_IF_ERROR(need(text, "the text pointer"));
     const auto lock = comm->communicator->lock();
     FOLDCAST_ASSIGN(comm->text, comm->communicator->selector().explain(asked));
+    if (const auto news = comm->communicator->tree_news(); !news.empty()) comm->text += news + "\n";
     *text = comm->text.c_str();
     return foldcast::ok_status();
   });

@@ -9,6 +9,7 @@
 #include "core/api/link_measure.h"
 #include "core/base/log.h"
 #include "core/base/wire.h"
+#include "core/runtime/recovery.h"
 #include "hierarchy/planner.h"
 #include "offload/client/provider.h"
 
@@ -17,7 +18,10 @@ namespace {
 
 constexpr std::uint32_t kWorld = 1;
 constexpr std::uint32_t kTreeBit = 1u << 31;
+constexpr std::uint32_t kMostAttempts = 1u << 14;
 constexpr std::chrono::milliseconds kJoinTimeout{5000};
+/// Beside calls that go on meanwhile, and at most what the end waits for.
+constexpr std::chrono::milliseconds kRejoinTimeout{2500};
 
 /// One member's word on its join, as it travels: the granted caps, or the reason for none.
 struct JoinReport {
@@ -65,13 +69,17 @@ class WorldBuilder {
       : world_(world), context_(world.context()), layout_(world.layout()), transports_(transports) {}
   /// What selection needs to know of the tree; joined by all or none.
   Result<select::LinkModel> join_tree(select::PathPolicy policy);
-  Result<std::unique_ptr<offload::OffloadGroup>> ask_tree();
+  /// How this rank joins its tree: `attempt` 0 now, later ones on another thread.
+  using Joiner = std::function<Result<std::unique_ptr<offload::OffloadGroup>>(std::uint32_t attempt)>;
+  Result<Joiner> tree_joiner();
+  Result<std::unique_ptr<offload::OffloadGroup>> ask_tree(Joiner& joiner);
+  std::uint32_t group_number() const;
+  Status adopt_tree(std::unique_ptr<offload::OffloadGroup> tree, Joiner joiner, const select::LinkModel& model);
 
   Communicator& world_;
   runtime::Context& context_;
   const hierarchy::Layout& layout_;
   const transports::TransportFactories& transports_;
-  std::shared_ptr<offload::OffloadProvider> provider_;
 };
 
 Result<std::unique_ptr<Communicator>> create_world(Config config, const bootstrap::LaunchInfo& launch,
@@ -97,26 +105,73 @@ Result<std::unique_ptr<Communicator>> WorldBuilder::build(Config config, const b
   return world;
 }
 
-Result<std::unique_ptr<offload::OffloadGroup>> WorldBuilder::ask_tree() {
+Result<WorldBuilder::Joiner> WorldBuilder::tree_joiner() {
   const Config& config = context_.config();
   FOLDCAST_ASSIGN(const auto switches, offload::SwitchTopology::load(config.topology));
   FOLDCAST_ASSIGN(const auto aggregators, offload::parse_aggregators(config.aggregators));
-  FOLDCAST_ASSIGN(const auto tree, offload::build_tree(switches, aggregators, layout_.hostnames));
-  provider_ = offload::make_aggregator_provider(transports_.network);
-  const auto shard = static_cast<std::uint32_t>(layout_.local_rank_of[context_.rank()]);
+  FOLDCAST_ASSIGN(auto tree, offload::build_tree(switches, aggregators, layout_.hostnames));
   offload::JoinRequest request;
-  request.tree = &tree;
-  request.group = kTreeBit | (kWorld << 16) | shard;
+  request.group = group_number();
   request.job_token = context_.job_token();
   request.job = context_.job_id();
   request.member = layout_.node_of[context_.rank()];
   // Whoever is refused at once waits for those that are not: their answer must come before the set-up ends.
   request.timeout = std::min(kJoinTimeout, context_.setup_time_left() / 2);
-  request.fragment_timeout = config.timeout;
+  // A silent tree is to be given up, and the call to end without it, before the call itself is.
+  request.fragment_timeout = config.timeout / 2;
   if (!config.aggregator_key_file.empty()) {
     FOLDCAST_ASSIGN(request.key, read_key_file(config.aggregator_key_file));
   }
-  return provider_->join(request);
+  return Joiner([request, tree = std::make_shared<const offload::Tree>(std::move(tree)),
+                 network = transports_.network](std::uint32_t attempt) {
+    offload::JoinRequest own = request;
+    own.tree = tree.get();
+    // A number is used once in a job.
+    own.group += attempt % kMostAttempts << 16;
+    if (attempt > 0) own.timeout = kRejoinTimeout;
+    return offload::make_aggregator_provider(network)->join(own);
+  });
+}
+
+Result<std::unique_ptr<offload::OffloadGroup>> WorldBuilder::ask_tree(Joiner& joiner) {
+  FOLDCAST_ASSIGN(joiner, tree_joiner());
+  return joiner(0);
+}
+
+std::uint32_t WorldBuilder::group_number() const {
+  return kTreeBit | kWorld << 16 | static_cast<std::uint32_t>(layout_.local_rank_of[context_.rank()]);
+}
+
+/// The group through which calls reach the tree, and that survives it.
+Status WorldBuilder::adopt_tree(std::unique_ptr<offload::OffloadGroup> tree, Joiner joiner,
+                                const select::LinkModel& model) {
+  const auto shard = static_cast<std::size_t>(layout_.local_rank_of[context_.rank()]);
+  const std::size_t number = layout_.nodes.size() + shard;
+  runtime::RecoverySetup setup;
+  setup.name = fmt::format("tree {} ({})", shard, tree->describe());
+  setup.caps = model.tree_caps;
+  setup.join = std::move(joiner);
+  setup.tell = [context = &context_, topic = group_number()](std::uint64_t value) { context->tell(topic, value); };
+  setup.costs = [selector = world_.selector_.get()] {
+    return runtime::RecoverySetup::Costs{selector->model().latency_us, selector->model().bytes_per_us};
+  };
+  const runtime::Endpoints& all = world_.endpoints_;
+  setup.endpoints.communicator = group_number();
+  setup.endpoints.rank = layout_.node_of[context_.rank()];
+  for (const auto& ranks : layout_.nodes) {
+    const auto rank = static_cast<std::size_t>(ranks[shard]);
+    setup.endpoints.world_ranks.push_back(all.world_ranks[rank]);
+    setup.endpoints.routes.push_back(all.routes[rank]);
+    setup.endpoints.peers.push_back(all.peers[rank]);
+    setup.endpoints.names.push_back(all.names[rank]);
+  }
+  world_.endpoints_.group_names[number] = setup.name;
+  FOLDCAST_ASSIGN(auto group, runtime::RecoveringGroup::create(context_.executor(), std::move(setup), std::move(tree)));
+  context_.listen(group_number(), [hearer = group.get()](std::uint64_t value) { hearer->hear(value); });
+  world_.tree_topic_ = group_number();
+  world_.endpoints_.groups[number] = group.get();
+  world_.tree_ = std::move(group);
+  return context_.add_engine(*world_.tree_);
 }
 
 Result<select::LinkModel> WorldBuilder::join_tree(select::PathPolicy policy) {
@@ -124,6 +179,7 @@ Result<select::LinkModel> WorldBuilder::join_tree(select::PathPolicy policy) {
   const Config& config = context_.config();
   JoinReport mine;
   std::unique_ptr<offload::OffloadGroup> group;
+  Joiner joiner;
   const auto shard = static_cast<std::size_t>(layout_.local_rank_of[context_.rank()]);
   if (layout_.nodes.size() == 1) {
     model.tree_refusal = "one node: nothing leaves it";
@@ -136,7 +192,7 @@ Result<select::LinkModel> WorldBuilder::join_tree(select::PathPolicy policy) {
     mine.text = "no aggregators are configured: set FOLDCAST_TOPOLOGY and FOLDCAST_AGGREGATORS";
   } else if (shard >= layout_.smallest_node()) {
     mine.outcome = JoinReport::Outcome::kIdle;
-  } else if (auto asked = ask_tree(); asked.ok()) {
+  } else if (auto asked = ask_tree(joiner); asked.ok()) {
     group = std::move(asked).value();
     mine.outcome = JoinReport::Outcome::kJoined;
     mine.caps = group->caps();
@@ -163,14 +219,7 @@ Result<select::LinkModel> WorldBuilder::join_tree(select::PathPolicy policy) {
     first = false;
   }
   model.tree = !first;
-  if (group) {
-    const std::size_t number = layout_.nodes.size() + shard;
-    world_.endpoints_.groups[number] = group.get();
-    world_.endpoints_.group_names[number] = fmt::format("tree {} ({})", shard, group->describe());
-    world_.trees_.push_back(std::move(group));
-    world_.tree_owner_ = provider_;
-    FOLDCAST_RETURN_IF_ERROR(context_.add_engine(*world_.trees_.back()));
-  }
+  if (group) FOLDCAST_RETURN_IF_ERROR(adopt_tree(std::move(group), std::move(joiner), model));
   return model;
 }
 

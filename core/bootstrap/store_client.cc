@@ -1,7 +1,6 @@
 #include "core/bootstrap/store_client.h"
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/epoll.h"
 #include "core/bootstrap/tcp_channel.h"
 
 namespace foldcast::bootstrap {
@@ -25,13 +25,6 @@ Deadline later_by(Deadline deadline, std::chrono::milliseconds grace) {
   if (deadline.at() == Deadline::never().at()) return deadline;
   auto left = std::max<std::chrono::nanoseconds>(deadline.at() - Deadline::Clock::now(), 0ns);
   return Deadline::after(left + grace);
-}
-
-Status watch(int epoll, int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) return system_error("epoll_ctl", errno);
-  return {};
 }
 
 }  // namespace
@@ -53,16 +46,16 @@ Result<std::unique_ptr<Store>> StoreClient::create(const StoreOptions& options, 
     if (deadline.passed()) return unavailable("could not join the job in time: " + status.message());
     std::this_thread::sleep_for(kJoinPause);
   }
-  FOLDCAST_RETURN_IF_ERROR(watch(client->epoll_.get(), client->channel_->descriptor()));
+  FOLDCAST_RETURN_IF_ERROR(epoll_add(client->epoll_, client->channel_->descriptor()));
   client->take_waiting_news();  // came with the answer to the join, so the descriptor does not show it
   return std::unique_ptr<Store>(std::move(client));
 }
 
 Status StoreClient::open_descriptors() {
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  FOLDCAST_ASSIGN(epoll_, make_epoll());
   news_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_ || !news_) return system_error("epoll_create1 or eventfd", errno);
-  return watch(epoll_.get(), news_.get());
+  if (!news_) return system_error("eventfd", errno);
+  return epoll_add(epoll_, news_.get());
 }
 
 Status StoreClient::join(Deadline deadline) {

@@ -16,6 +16,8 @@ namespace foldcast::runtime {
 namespace {
 
 constexpr std::chrono::microseconds kDefaultSpin{20};
+/// What a notice is, its first byte.
+constexpr std::uint8_t kAbortNotice = 1, kTopicNotice = 2;
 
 Result<std::string> random_bytes(std::size_t size) {
   std::string bytes(size, '\0');
@@ -171,19 +173,39 @@ void Context::abort(std::uint32_t number) {
   const auto found = communicators_.find(number);
   if (found == communicators_.end()) return;
   WireWriter writer;
-  writer.put(number).put(found->second).put(static_cast<std::int32_t>(rank_));
+  writer.put(kAbortNotice).put(number).put(found->second).put(static_cast<std::int32_t>(rank_));
   (void)store_->publish(writer.take());  // who cannot be told finds out by time-out
   progress_->nudge();
 }
 
+void Context::tell(std::uint32_t topic, std::uint64_t value) {
+  WireWriter writer;
+  writer.put(kTopicNotice).put(topic).put(value);
+  (void)store_->publish(writer.take());  // who cannot be told finds out by time-out
+}
+
+void Context::listen(std::uint32_t topic, std::function<void(std::uint64_t)> listener) {
+  listeners_[topic] = std::move(listener);
+}
+
 void Context::on_notice(const std::string& text) {
   WireReader reader(text);
+  const auto kind = reader.get<std::uint8_t>();
   const auto number = reader.get<std::uint32_t>();
-  const auto first = reader.get<std::int32_t>();
-  const auto by = reader.get<std::int32_t>();
+  if (kind == kAbortNotice) {
+    const auto first = reader.get<std::int32_t>();
+    const auto by = reader.get<std::int32_t>();
+    if (reader.complete()) on_abort(number, first, by);
+  } else if (kind == kTopicNotice) {
+    const auto value = reader.get<std::uint64_t>();
+    const auto listener = listeners_.find(number);
+    if (reader.complete() && listener != listeners_.end()) listener->second(value);
+  }
+}
+
+void Context::on_abort(std::uint32_t number, std::int32_t first, std::int32_t by) {
   const auto found = communicators_.find(number);
-  const bool concerns_us = reader.complete() && found != communicators_.end() && found->second == first;
-  if (!concerns_us || by < 0 || by >= size()) return;
+  if (found == communicators_.end() || found->second != first || by < 0 || by >= size()) return;
   executor_->fail(number, aborted(fmt::format("the communicator was aborted on {}", names_[by])));
 }
 

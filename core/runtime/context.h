@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -67,6 +68,10 @@ class Context {
   void leave_communicator(std::uint32_t number);
   /// Breaks a communicator here, and tells its other ranks.
   void abort(std::uint32_t number);
+  /// Tells all other ranks; those that listen to the topic hear it when they make progress. Does not wait.
+  void tell(std::uint32_t topic, std::uint64_t value);
+  void listen(std::uint32_t topic, std::function<void(std::uint64_t)> listener);
+  void stop_listening(std::uint32_t topic) { listeners_.erase(topic); }
 
   Status add_engine(Engine& engine);
   void remove_engine(Engine& engine);
@@ -81,6 +86,7 @@ class Context {
   Status connect_over(const transports::TransportFactory& make, const std::string& name, bool within_node,
                       std::unique_ptr<transports::Transport>& transport);
   void on_notice(const std::string& text);
+  void on_abort(std::uint32_t number, std::int32_t first, std::int32_t by);
   ProgressOptions progress_options() const;
 
   Config config_;
@@ -93,7 +99,8 @@ class Context {
   std::string job_id_;
   Gate gate_;
   std::uint32_t next_communicator_ = 1;
-  std::map<std::uint32_t, std::int32_t> communicators_;  ///< number to first rank
+  std::map<std::uint32_t, std::int32_t> communicators_;                    ///< number to first rank
+  std::map<std::uint32_t, std::function<void(std::uint64_t)>> listeners_;  ///< by topic
   std::unique_ptr<transports::Transport> network_;
   transports::StripedTransport* rails_ = nullptr;  ///< network_, if it is one
   std::unique_ptr<transports::Transport> within_node_;

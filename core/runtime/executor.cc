@@ -84,12 +84,21 @@ Result<Execution*> Executor::take_idle(const Endpoints& endpoints, const select:
   return taken;
 }
 
-Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding) {
+PolledEngine* Executor::find(const Engine* engine) const {
+  for (const auto& polled : engines_) {
+    if (polled->engine == engine) return polled.get();
+  }
+  return nullptr;
+}
+
+Result<Execution*> Executor::launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding,
+                                    Engine* waiter) {
   FOLDCAST_RETURN_IF_ERROR(health(endpoints.communicator));
   bool again = false;
   FOLDCAST_ASSIGN(Execution* const taken, take_idle(endpoints, plan, binding, again));
   Execution& execution = *taken;
   execution.finished_ = false;
+  execution.waiter_ = waiter == nullptr ? nullptr : find(waiter);
   execution.outstanding_ = 0;
   execution.next_fragment_ = execution.fragments_done_ = 0;
   if (again) {
@@ -201,9 +210,7 @@ void Executor::bind(RunningStep& running) {
   if (step.kind == StepKind::kSend || step.kind == StepKind::kRecv) {
     engine = endpoints.routes[static_cast<std::size_t>(step.peer)];
   }
-  for (const auto& polled : engines_) {
-    if (polled->engine == engine) running.engine = polled.get();
-  }
+  running.engine = find(engine);
   running.bound = true;
 }
 
@@ -317,7 +324,12 @@ void Executor::finish_fragment(Execution& execution, std::uint32_t slot) {
   }
   ++execution.fragments_done_;
   if (execution.next_fragment_ < execution.fragments_) return start_fragment(execution, slot, false);
-  if (execution.fragments_done_ == execution.fragments_) execution.finished_ = true;
+  if (execution.fragments_done_ == execution.fragments_) finish(execution);
+}
+
+void Executor::finish(Execution& execution) {
+  execution.finished_ = true;
+  if (execution.waiter_ != nullptr) execution.waiter_->awake = execution.waiter_->rung = true;
 }
 
 void Executor::complete(const Completion& completion) {
@@ -325,7 +337,7 @@ void Executor::complete(const Completion& completion) {
   Execution& execution = *step.execution;
   --execution.outstanding_;
   if (!execution.status_.ok()) {
-    if (execution.outstanding_ == 0) execution.finished_ = true;
+    if (execution.outstanding_ == 0) finish(execution);
     return;
   }
   if (!completion.status.ok()) {
@@ -351,6 +363,11 @@ void Executor::wake(int descriptor) {
   for (const auto& polled : engines_) {
     if (polled->engine->descriptor() == descriptor) polled->awake = polled->rung = true;
   }
+}
+
+void Executor::ring(const Engine& engine) {
+  PolledEngine* const polled = find(&engine);
+  if (polled != nullptr) polled->awake = polled->rung = true;
 }
 
 void Executor::wake_all() {
@@ -413,7 +430,7 @@ void Executor::fail(std::uint32_t communicator, const Status& status) {
     if (execution->finished_ || execution->endpoints_->communicator != communicator) continue;
     endpoints = execution->endpoints_;
     execution->status_ = status;
-    execution->finished_ = execution->outstanding_ == 0;
+    if (execution->outstanding_ == 0) finish(*execution);
   }
   if (endpoints == nullptr) return;
   wake_all();  // what is cancelled comes back from polling

@@ -54,6 +54,7 @@ class Execution {
   std::vector<std::byte> scratch_;
   std::vector<std::uint64_t> wire_offsets_;  ///< per step: where its message is in Fragment::wire
   std::uint32_t outstanding_ = 0;            ///< posted to engines, not completed
+  PolledEngine* waiter_ = nullptr;           ///< rung when it has finished
   bool finished_ = true;
 };
 
@@ -77,8 +78,10 @@ class Executor {
   bool sleeps_on(int descriptor) const;
 
   /// Starts a call. The execution is the caller's until release(); its buffers must live until it is finished.
-  /// kAborted when an earlier error broke the communicator.
-  Result<Execution*> launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding);
+  /// kAborted when an earlier error broke the communicator. `waiter`, an engine of this executor, is polled once it
+  /// has finished: an engine may run a part of its work as calls of its own.
+  Result<Execution*> launch(const Endpoints& endpoints, const select::Plan& plan, const Binding& binding,
+                            Engine* waiter = nullptr);
   void release(Execution* execution);
 
   /// One pass over the engines that are awake and have something to do; true when anything moved. An engine falls
@@ -88,6 +91,8 @@ class Executor {
   /// The engine whose descriptor is readable; every engine.
   void wake(int descriptor);
   void wake_all();
+  /// The engine has something to do that its descriptor does not show.
+  void ring(const Engine& engine);
   /// The next pass looks at every engine, busy or not.
   void look_at_all();
   /// Arms every engine that is awake; false when one has news. See Engine.
@@ -125,6 +130,8 @@ class Executor {
   void bind(RunningStep& step);
   void finish_step(RunningStep& step);
   void finish_fragment(Execution& execution, std::uint32_t slot);
+  static void finish(Execution& execution);
+  PolledEngine* find(const Engine* engine) const;
   void complete(const Completion& completion);
   /// What a finished receive still needs: its size checked, its wire format undone.
   Status take_message(const RunningStep& step, const Completion& completion) const;

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "core/base/epoll.h"
 
 namespace foldcast::runtime {
 namespace {
@@ -26,15 +27,9 @@ constexpr std::chrono::seconds kCallerGap{1};
 /// A parked thread looks at its own deadline so often.
 constexpr std::chrono::milliseconds kParked{200};
 
-Status add_to(int epoll, int descriptor) {
+Status add_to(const UniqueFd& epoll, int descriptor) {
   if (descriptor < 0) return ok_status();
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = descriptor;
-  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, &event) != 0 && errno != EEXIST) {
-    return system_error("epoll_ctl", errno);
-  }
-  return ok_status();
+  return epoll_add(epoll, descriptor);
 }
 
 }  // namespace
@@ -42,18 +37,17 @@ Status add_to(int epoll, int descriptor) {
 Result<std::unique_ptr<Progress>> Progress::create(Executor& executor, bootstrap::Store& store,
                                                    ProgressOptions options) {
   std::unique_ptr<Progress> progress(new Progress(executor, store, options));
-  progress->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!progress->epoll_) return system_error("epoll_create1", errno);
+  FOLDCAST_ASSIGN(progress->epoll_, make_epoll());
   progress->nudge_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!progress->nudge_) return system_error("eventfd", errno);
-  FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_.get(), progress->nudge_.get()));
-  FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_.get(), store.descriptor()));
+  FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_, progress->nudge_.get()));
+  FOLDCAST_RETURN_IF_ERROR(add_to(progress->epoll_, store.descriptor()));
   return progress;
 }
 
 Progress::~Progress() { stop_thread(); }
 
-Status Progress::watch(Engine& engine) { return add_to(epoll_.get(), engine.descriptor()); }
+Status Progress::watch(Engine& engine) { return add_to(epoll_, engine.descriptor()); }
 
 void Progress::unwatch(Engine& engine) {
   if (engine.descriptor() >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, engine.descriptor(), nullptr);

@@ -1,12 +1,11 @@
 #include "offload/aggregator/daemon.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
 
+#include "core/base/epoll.h"
 #include "core/base/log.h"
 
 namespace foldcast::offload {
@@ -50,8 +49,7 @@ Daemon::~Daemon() {
 
 Status Daemon::open() {
   FOLDCAST_RETURN_IF_ERROR(check_window(options_.window, options_.fragment));
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return system_error("epoll_create1", errno);
+  FOLDCAST_ASSIGN(epoll_, make_epoll());
   const bootstrap::ChannelOptions channel{
       .key = options_.key, .service = std::string(kService), .max_frame = kMaxControlFrame};
   FOLDCAST_ASSIGN(listener_, bootstrap::ChannelListener::listen(options_.host, options_.port, channel));
@@ -62,13 +60,7 @@ Status Daemon::open() {
   return watch(options_.interrupt_fd, tag_of(Source::kInterrupt));
 }
 
-Status Daemon::watch(int fd, std::uint64_t tag) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = tag;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return ok_status();
-  return system_error("epoll_ctl", errno);
-}
+Status Daemon::watch(int fd, std::uint64_t tag) { return epoll_add(epoll_, fd, tag); }
 
 int Daemon::sleep_ms(std::chrono::milliseconds patience) const {
   for (const auto& [token, job] : jobs_) {

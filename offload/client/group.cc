@@ -1,24 +1,17 @@
 #include "offload/client/group.h"
 
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
+#include "core/base/epoll.h"
+
 namespace foldcast::offload {
 namespace {
 
 constexpr std::uint32_t kSendTag = 1u << 31;
-
-Status watch(int epoll, int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0) return ok_status();
-  return system_error("epoll_ctl for an offload group", errno);
-}
 
 }  // namespace
 
@@ -49,13 +42,13 @@ AggregatorGroup::AggregatorGroup(GroupSetup setup, std::int32_t peer)
 }
 
 Status AggregatorGroup::open_descriptors() {
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  FOLDCAST_ASSIGN(epoll_, make_epoll());
   timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!epoll_ || !timer_) return system_error("descriptors for an offload group", errno);
-  FOLDCAST_RETURN_IF_ERROR(watch(epoll_.get(), timer_.get()));
-  FOLDCAST_RETURN_IF_ERROR(watch(epoll_.get(), fate_->bell()));
+  if (!timer_) return system_error("a timer for an offload group", errno);
+  FOLDCAST_RETURN_IF_ERROR(epoll_add(epoll_, timer_.get()));
+  FOLDCAST_RETURN_IF_ERROR(epoll_add(epoll_, fate_->bell()));
   const int transport = plane_->transport().descriptor();
-  return transport >= 0 ? watch(epoll_.get(), transport) : ok_status();
+  return transport >= 0 ? epoll_add(epoll_, transport) : ok_status();
 }
 
 AggregatorGroup::~AggregatorGroup() {

@@ -18,6 +18,7 @@ struct LabOptions {
   std::string ranks_per_node = "1";
   std::string aggregators = "rack+spine";
   std::string name = LabSpec().name;
+  std::string host;
   bool all = false;
   int ranks = 0;
   std::string bind_to = "none";
@@ -123,6 +124,25 @@ void add_exec(CLI::App& lab, const Options& options) {
   });
 }
 
+void add_deed(CLI::App& lab, const Options& options, const char* name, const char* help, AggregatorDeed deed) {
+  CLI::App* command = lab.add_subcommand(name, help);
+  add_name(command, options);
+  command->add_option("switch", options->host, "Where it runs, as in rack0 or spine")->required();
+  command->callback([name, deed, options] {
+    const std::string label = std::string("foldcast lab ") + name;
+    if (Status status = do_to_aggregator(options->name, options->host, deed); !status.ok()) {
+      fail(label.c_str(), status);
+    }
+  });
+}
+
+void add_deeds(CLI::App& lab, const Options& options) {
+  add_deed(lab, options, "kill-aggregator", "Kill a switch's aggregator (SIGKILL)", AggregatorDeed::kKill);
+  add_deed(lab, options, "stop-aggregator", "Make it silent (SIGSTOP)", AggregatorDeed::kStop);
+  add_deed(lab, options, "continue-aggregator", "Let it go on (SIGCONT)", AggregatorDeed::kContinue);
+  add_deed(lab, options, "start-aggregator", "Start one that has ended again, at its address", AggregatorDeed::kStart);
+}
+
 void add_status(CLI::App& lab, const Options& options) {
   CLI::App* command = lab.add_subcommand("status", "Show nodes, links, aggregators, jobs and byte counters");
   add_name(command, options);
@@ -159,6 +179,7 @@ void add_lab(CLI::App& app) {
   add_up(*lab, options);
   add_lab_run(*lab, options);
   add_exec(*lab, options);
+  add_deeds(*lab, options);
   add_status(*lab, options);
   add_down(*lab, options);
 }

@@ -37,6 +37,11 @@ struct LabRun {
 /// Runs the command as every rank, blockwise over the nodes: the exit code of the job.
 Result<int> run_in_lab(const LabRun& run);
 
+/// What can be done to a switch's aggregator.
+enum class AggregatorDeed { kKill, kStop, kContinue, kStart };
+/// Does it; kStart waits until it listens. The rest of the lab goes on, as a cluster does.
+Status do_to_aggregator(const std::string& lab, const std::string& host, AggregatorDeed deed);
+
 /// Replaces this process by the command on a node or switch; returns only on an error.
 Status execute_in_lab(const std::string& lab, const std::string& host, const std::vector<std::string>& command);
 

@@ -1,8 +1,7 @@
-#include <sstream>
-
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "tools/lab/lab.h"
+#include "tools/lab/lab_aggregator.h"
 #include "tools/system/file.h"
 #include "tools/system/net_dev.h"
 
@@ -17,21 +16,6 @@ InterfaceBytes counters_of(pid_t pid, std::string_view device) {
     if (one.name == device) return one;
   }
   return {};
-}
-
-/// Whether somebody listens on the port in the network of a process: no connection is made, so nothing is disturbed.
-bool is_listening(pid_t pid, std::uint16_t port) {
-  std::string wanted = fmt::format(":{:04X}", port);
-  for (const char* table : {"tcp", "tcp6"}) {
-    std::istringstream lines(read_file(fmt::format("/proc/{}/net/{}", pid, table)).value_or(""));
-    for (std::string line; std::getline(lines, line);) {
-      std::istringstream fields(line);
-      std::string number, local, remote, socket_state;
-      fields >> number >> local >> remote >> socket_state;
-      if (local.ends_with(wanted) && socket_state == "0A") return true;
-    }
-  }
-  return false;
 }
 
 std::string health_of(const LoadedLab& lab, const LabHost& host) {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "fmt/format.h"
@@ -48,6 +49,7 @@ class Supervisor {
   Status make_hosts();
   Status start_aggregators();
   Status start_aggregator(const LabHost& host);
+  void restart_ended();
   Status wait_for_aggregators();
   bool wants_aggregator(std::size_t index) const;
 
@@ -121,8 +123,22 @@ Status Supervisor::start_aggregator(const LabHost& host) {
   request.error = log.get();
   FOLDCAST_ASSIGN(pid_t pid, spawn(request));
   state_.aggregators[host.name] = identify(pid).value_or(ProcessIdentity{pid, 0});
+  std::erase_if(aggregators_, [&](const Aggregator& ended) { return ended.name == host.name; });
   aggregators_.push_back({.name = host.name, .pid = pid, .output = std::move(pipe.read)});
   return ok_status();
+}
+
+/// Each that has ended, where it was. Whether it came up shows by whether it listens.
+void Supervisor::restart_ended() {
+  for (const LabHost& host : layout_.switches) {
+    const auto ended = std::find_if(aggregators_.begin(), aggregators_.end(),
+                                    [&](const Aggregator& one) { return one.name == host.name && one.pid < 0; });
+    if (ended == aggregators_.end()) continue;
+    if (Status status = start_aggregator(host); !status.ok()) {
+      fmt::print(stderr, "cannot start the aggregator of {} again: {}\n", host.name, status.to_string());
+    }
+  }
+  if (Status status = directory_.save(state_); !status.ok()) fmt::print(stderr, "{}\n", status.to_string());
 }
 
 Status Supervisor::wait_for_aggregators() {
@@ -156,10 +172,13 @@ void Supervisor::wait_for_events(Deadline deadline) {
   for (std::size_t i = 0; i < readers.size(); ++i) {
     if (entries[1 + i].revents) read_output(*readers[i]);
   }
+  bool restart = false;
   while (auto signal = signals_->next()) {
     if (*signal == SIGCHLD) reap();
     if (*signal == SIGTERM || *signal == SIGINT) ending_ = true;
+    restart |= *signal == SIGHUP;
   }
+  if (restart && !ending_) restart_ended();
 }
 
 void Supervisor::read_output(Aggregator& aggregator) {

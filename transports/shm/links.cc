@@ -1,7 +1,6 @@
 // Connections of a shared-memory transport: how they come to be and end, and who sleeps.
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/epoll.h"
 #include "core/base/log.h"
 #include "transports/shm/shm_transport.h"
 
@@ -50,10 +50,9 @@ Result<std::unique_ptr<Transport>> ShmTransport::create(const ShmTransportOption
 }
 
 Status ShmTransport::start() {
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return system_error("epoll_create1 for messages within the node", errno);
+  FOLDCAST_ASSIGN(epoll_, make_epoll());
   FOLDCAST_ASSIGN(listener_, LocalSocket::listen(local_address(identity_)));
-  return watch(listener_.descriptor());
+  return epoll_add(epoll_, listener_.descriptor());
 }
 
 ShmTransport::~ShmTransport() {
@@ -102,14 +101,6 @@ ShmTransport::Link& ShmTransport::link(std::int32_t peer) {
   return *links_[index];
 }
 
-Status ShmTransport::watch(int descriptor) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = descriptor;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0) return ok_status();
-  return system_error("watching a local socket", errno);
-}
-
 Result<std::int32_t> ShmTransport::connect(std::string_view address, std::string_view name) {
   Identity identity = 0;
   if (!address.starts_with(kScheme) || address.size() != kScheme.size() + sizeof identity) {
@@ -134,7 +125,7 @@ Result<std::int32_t> ShmTransport::connect(std::string_view address, std::string
     return peer;
   }
   to.out.socket = std::move(*connected);
-  FOLDCAST_RETURN_IF_ERROR(watch(to.out.socket.descriptor()));
+  FOLDCAST_RETURN_IF_ERROR(epoll_add(epoll_, to.out.socket.descriptor()));
   return peer;
 }
 
@@ -190,7 +181,7 @@ void ShmTransport::accept_strangers() {
     }
     // The longest silent one goes: peers speak at once.
     if (strangers_.size() == kMostStrangers) strangers_.erase(strangers_.begin());
-    if (watch(accepted->descriptor()).ok()) strangers_.push_back(std::move(*accepted));
+    if (epoll_add(epoll_, accepted->descriptor()).ok()) strangers_.push_back(std::move(*accepted));
   }
 }
 

@@ -89,7 +89,6 @@ class ShmTransport final : public Transport {
   Status start();
   Link& link(std::int32_t peer);
   Link* find_link(std::int32_t peer);
-  Status watch(int descriptor);
   Status open_ring(Link& link);
   void look_at_sockets();
   void accept_strangers();

@@ -1,13 +1,13 @@
 #include "transports/striped/striped.h"
 
 #include <fmt/format.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/epoll.h"
 #include "core/base/wire.h"
 
 namespace foldcast::transports {
@@ -25,16 +25,9 @@ Result<std::unique_ptr<StripedTransport>> StripedTransport::create(std::vector<s
   FOLDCAST_CHECK(!rails.empty() && rails.size() <= kMostRails, "messages are striped over one to eight rails");
   std::unique_ptr<StripedTransport> made(new StripedTransport);
   made->parts_.resize(kCompletionsPerPoll);
-  made->epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!made->epoll_) return system_error("epoll_create1", errno);
+  FOLDCAST_ASSIGN(made->epoll_, make_epoll());
   for (auto& rail : rails) {
-    if (rail->descriptor() >= 0) {
-      epoll_event event{};
-      event.events = EPOLLIN;
-      if (::epoll_ctl(made->epoll_.get(), EPOLL_CTL_ADD, rail->descriptor(), &event) != 0) {
-        return system_error("epoll_ctl", errno);
-      }
-    }
+    if (rail->descriptor() >= 0) FOLDCAST_RETURN_IF_ERROR(epoll_add(made->epoll_, rail->descriptor()));
     made->rails_.push_back({std::move(rail)});
   }
   return made;
