@@ -289,6 +289,7 @@ foldcast_result_t foldcast_request_test(foldcast_request_t* request, int* done) 
   return guarded([&]() -> Status {
     FOLDCAST_RETURN_IF_ERROR(foldcast::api::need(request, "the request pointer"));
     FOLDCAST_RETURN_IF_ERROR(foldcast::api::need(done, "the result pointer"));
+    if (*request != nullptr) FOLDCAST_RETURN_IF_ERROR(foldcast::api::need_own((*request)->process));
     *done = *request == nullptr || foldcast::api::test(**request);
     return *done != 0 ? wait(request) : foldcast::ok_status();
   });
@@ -297,6 +298,7 @@ foldcast_result_t foldcast_request_test(foldcast_request_t* request, int* done) 
 foldcast_result_t foldcast_request_wait(foldcast_request_t* request) {
   return guarded([&]() -> Status {
     FOLDCAST_RETURN_IF_ERROR(foldcast::api::need(request, "the request pointer"));
+    if (*request != nullptr) FOLDCAST_RETURN_IF_ERROR(foldcast::api::need_own((*request)->process));
     return wait(request);
   });
 }

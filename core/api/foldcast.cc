@@ -90,7 +90,7 @@ Status init(foldcast_comm_t* comm) {
   }
   const auto transports = transports_for(config);
   FOLDCAST_ASSIGN(auto world, foldcast::api::create_world(std::move(config), launch, transports));
-  *comm = new foldcast_comm{std::move(world), {}};
+  *comm = new foldcast_comm{.communicator = std::move(world)};
   return foldcast::ok_status();
 }
 
@@ -108,7 +108,7 @@ void call_user_function(const void* left, void* right, std::size_t count, foldca
 /// Hands a new communicator, or none, to the caller.
 Status hand_over(foldcast::Result<std::unique_ptr<Communicator>> made, foldcast_comm_t* target) {
   FOLDCAST_RETURN_IF_ERROR(made.status());
-  if (*made) *target = new foldcast_comm{*std::move(made), {}};
+  if (*made) *target = new foldcast_comm{.communicator = *std::move(made)};
   return foldcast::ok_status();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <new>
@@ -8,14 +9,17 @@
 #include "core/api/communicator.h"
 #include "core/api/foldcast.h"
 #include "core/api/fused_calls.h"
+#include "core/base/fork.h"
 
 struct foldcast_comm {
   std::unique_ptr<foldcast::api::Communicator> communicator;
-  std::string text;  ///< what the last question for one was answered with
+  std::string text = {};  ///< what the last question for one was answered with
+  std::uint32_t process = foldcast::process_generation();
 };
 
 struct foldcast_request {
   foldcast::api::Communicator* communicator = nullptr;
+  std::uint32_t process = foldcast::process_generation();
   foldcast::api::Operation operation;
   std::shared_ptr<foldcast::api::FusedCalls> fused;  ///< instead of `operation`
   bool noted = false;                                ///< its group has not ended yet
@@ -42,6 +46,19 @@ foldcast_result_t guarded(Call&& call) {
 inline Status need(const void* pointer, const char* what) {
   if (pointer != nullptr) return ok_status();
   return invalid_argument(std::string(what) + " is NULL");
+}
+
+/// A forked child shares its parent's connections: what it said there would be taken for the parent's.
+inline Status need_own(std::uint32_t process) {
+  if (process == process_generation()) return ok_status();
+  return unsupported(
+      "this process was forked from the one that made the communicator, which only that one may use: make a job of its "
+      "own with foldcast_comm_init, or fork before it");
+}
+
+inline Status need(const foldcast_comm* comm, const char* what) {
+  FOLDCAST_RETURN_IF_ERROR(need(static_cast<const void*>(comm), what));
+  return need_own(comm->process);
 }
 
 /// Values that no enumerator has must not become one in the narrower enumerations.

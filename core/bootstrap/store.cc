@@ -12,7 +12,8 @@ namespace {
 /// The store of a job of one rank: nobody to connect to, nobody to wait for.
 class LocalStore final : public Store {
  public:
-  Status set(std::string_view key, std::string_view value) override {
+  std::chrono::milliseconds patience() const override { return std::chrono::milliseconds(0); }
+  Status set_by(std::string_view key, std::string_view value, Deadline) override {
     values_.insert_or_assign(std::string(key), std::string(value));
     return {};
   }

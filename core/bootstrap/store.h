@@ -41,7 +41,10 @@ class Store {
   static Result<std::unique_ptr<Store>> create(const StoreOptions& options);
   virtual ~Store() = default;  ///< says farewell
 
-  virtual Status set(std::string_view key, std::string_view value) = 0;
+  Status set(std::string_view key, std::string_view value) { return set_by(key, value, Deadline::after(patience())); }
+  virtual Status set_by(std::string_view key, std::string_view value, Deadline deadline) = 0;
+  /// StoreOptions::timeout.
+  virtual std::chrono::milliseconds patience() const = 0;
   /// Waits until somebody sets it.
   virtual Result<std::string> get(std::string_view key, Deadline deadline) = 0;
 

@@ -105,11 +105,11 @@ StoreClient::~StoreClient() {
   channel_.reset();
 }
 
-Status StoreClient::set(std::string_view key, std::string_view value) {
+Status StoreClient::set_by(std::string_view key, std::string_view value, Deadline deadline) {
   StoreMessage request{.verb = StoreVerb::kSet};
   request.name = key;
   request.text = value;
-  auto answer = call(std::move(request), Deadline::after(options_.timeout));
+  auto answer = call(std::move(request), deadline);
   return answer.ok() ? Status() : answer.status();
 }
 

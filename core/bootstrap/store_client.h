@@ -23,7 +23,8 @@ class StoreClient final : public Store {
   static Result<std::unique_ptr<Store>> create(const StoreOptions& options, Deadline deadline);
   ~StoreClient() override;
 
-  Status set(std::string_view key, std::string_view value) override;
+  Status set_by(std::string_view key, std::string_view value, Deadline deadline) override;
+  std::chrono::milliseconds patience() const override { return options_.timeout; }
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<std::vector<std::string>> gather(std::string_view name, std::span<const int> members, std::string_view value,
                                           Deadline deadline) override;

@@ -92,9 +92,10 @@ std::optional<Status> Progress::mismatch(const Execution& execution) {
   };
   const Signature& mine = execution.signature();
   const std::string_view bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
-  if (!store_.set(key_of(static_cast<std::size_t>(endpoints.rank)), bytes).ok()) return std::nullopt;
+  const Deadline deadline = Deadline::after(kVerdict);
+  if (!store_.set_by(key_of(static_cast<std::size_t>(endpoints.rank)), bytes, deadline).ok()) return std::nullopt;
   // In rounds: ranks lose patience one after the other, and one that is not stuck never answers.
-  for (const Deadline deadline = Deadline::after(kVerdict); !deadline.passed();) {
+  while (!deadline.passed()) {
     for (std::size_t rank = 0; rank < endpoints.names.size() && !deadline.passed(); ++rank) {
       const auto answer = store_.get(key_of(rank), Deadline::after(kGlance));
       Signature theirs;

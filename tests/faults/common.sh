@@ -73,3 +73,15 @@ passed() {
   echo "PASSED: $row: $*"
 }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
+# T1: four ranks on this machine alone, each started by the words before the soak.
+start_t1() {
+  local calls=$1
+  shift
+  rm -f "$work"/soak.*
+  (cd "$work" && exec timeout -k 5 100 foldcast run -n 4 -- "$@" "$soak" "$calls" >"$work/said" 2>&1) &
+  job=$!
+}
+soak_pids() {
+  local pid
+  for pid in $(pgrep -x soak); do [[ $(readlink "/proc/$pid/cwd") == "$work" ]] && echo "$pid"; done
+}

@@ -3,10 +3,17 @@
 //
 //   soak CALLS [PAUSE_US]
 //
+// With SOAK_SIGNALS set the program has handlers of its own for SIGUSR1, SIGTERM and SIGSEGV, and says at the end
+// whether they are still there and how often the first one ran. With SOAK_FORK it forks children in the middle that
+// end, execute something, or call in, and demands that the last one's call is refused.
+//
 // Rank r writes a line for each of its events to soak.r in the current directory, and one to stdout at the end. Exits
 // with 0 when all calls were right, 1 when one was wrong, 3 when one ended with an error (which it prints).
 
 #include <foldcast.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cinttypes>
@@ -50,6 +57,45 @@ struct Type {
 constexpr Type kTypes[] = {{FOLDCAST_FLOAT32, 4}, {FOLDCAST_INT32, 4}, {FOLDCAST_BFLOAT16, 2}};
 constexpr std::size_t kSizes[] = {0, 1, 7, 1023, (64u << 10) / 4 + 1, (4u << 20) / 4};
 
+volatile sig_atomic_t signals_handled = 0;
+void handle(int) { signals_handled = signals_handled + 1; }
+constexpr int kHandled[] = {SIGUSR1, SIGTERM, SIGSEGV};
+
+void install_handlers() {
+  for (const int number : kHandled) {
+    struct sigaction action {};
+    action.sa_handler = handle;
+    ::sigaction(number, &action, nullptr);  // no SA_RESTART: system calls are interrupted
+  }
+}
+
+bool handlers_are_there() {
+  for (const int number : kHandled) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler != handle) return false;
+  }
+  return true;
+}
+
+/// Whether three forked children ended as they must.
+bool fork_children(foldcast_comm_t comm) {
+  bool good = true;
+  for (int kind = 0; kind < 3; ++kind) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (kind == 0) ::_exit(0);
+      if (kind == 1) ::execlp("true", "true", nullptr);
+      float value = 1;
+      ::_exit(foldcast_all_reduce(&value, &value, 1, FOLDCAST_FLOAT32, FOLDCAST_SUM, comm, nullptr) != FOLDCAST_SUCCESS
+                  ? 0
+                  : 1);
+    }
+    int status = -1;
+    good = child > 0 && ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0 && good;
+  }
+  return good;
+}
+
 double milliseconds(Clock::time_point since) {
   return std::chrono::duration<double, std::milli>(Clock::now() - since).count();
 }
@@ -69,6 +115,9 @@ int main(int argc, char** argv) {
     std::printf("soak: rank %s: %s: %s\n", shown == nullptr ? "?" : shown, what, foldcast_last_error());
     return 3;
   };
+  const bool with_signals = std::getenv("SOAK_SIGNALS") != nullptr;
+  const bool with_forks = std::getenv("SOAK_FORK") != nullptr;
+  if (with_signals) install_handlers();
   if (foldcast_comm_init(&comm) != FOLDCAST_SUCCESS) return failed("init");
   int rank = 0, size = 1;
   foldcast_comm_rank(comm, &rank);
@@ -96,6 +145,10 @@ int main(int argc, char** argv) {
     }
     if (in_place) recv = send;
     std::fprintf(progress, "call %u\n", call);
+    if (with_forks && call == calls / 2 && !fork_children(comm)) {
+      std::printf("soak: rank %d: a forked child did not end as it must\n", rank);
+      return 1;
+    }
     const auto begin = Clock::now();
     const foldcast_result_t result = foldcast_all_reduce(in_place ? recv.data() : send.data(), recv.data(), count,
                                                          type.dtype, FOLDCAST_SUM, comm, nullptr);
@@ -113,6 +166,10 @@ int main(int argc, char** argv) {
       longest_call = call;
     }
     if (pause.count() > 0) std::this_thread::sleep_for(pause);
+  }
+  if (with_signals) {
+    std::printf("soak: rank %d: %d signals handled, handlers %s\n", rank, static_cast<int>(signals_handled),
+                handlers_are_there() ? "there" : "GONE");
   }
   const foldcast_shape_t shape = {FOLDCAST_ALL_REDUCE, 1u << 20, FOLDCAST_FLOAT32, FOLDCAST_SUM, 0};
   const char* text = nullptr;
