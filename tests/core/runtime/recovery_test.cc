@@ -270,10 +270,11 @@ class World {
   const std::uint64_t seed_;
   Random random_;
   std::uint32_t hubs_ = 0;
-  std::vector<Member> members_;
+  // Before the members: one may still be joining when it ends.
   std::shared_ptr<Hub> hub_;
   std::mutex joining_;
   std::map<std::uint32_t, std::shared_ptr<Hub>> rejoined_;
+  std::vector<Member> members_;
   std::vector<Status> failures_;
 };
 
