@@ -13,11 +13,11 @@
 #include <fstream>
 #include <thread>
 
-#include "transports/shm/local_socket.h"
 #include "hierarchy/shm/rendezvous.h"
 #include "hierarchy/shm/rendezvous_messages.h"
 #include "tests/hierarchy/node_group_fixture.h"
 #include "transports/shm/cross_memory.h"
+#include "transports/shm/local_socket.h"
 
 namespace foldcast::hierarchy {
 namespace {
