@@ -49,7 +49,6 @@ class Communicator {
 
   /// The tree's state where this rank has one and it is not the usual one; else empty.
   std::string tree_news() const;
-  const runtime::RecoveringGroup* tree() const { return tree_.get(); }
   /// A call's shape here, for questions about plans.
   select::CallShape shape_of(const CollectiveCall& call) const;
   /// One all_reduce of bytes in place as a given composition: microseconds on this rank.

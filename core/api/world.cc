@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "core/api/link_measure.h"
@@ -152,8 +153,10 @@ Status WorldBuilder::adopt_tree(std::unique_ptr<offload::OffloadGroup> tree, Joi
   setup.caps = model.tree_caps;
   setup.join = std::move(joiner);
   setup.tell = [context = &context_, topic = group_number()](std::uint64_t value) { context->tell(topic, value); };
-  setup.costs = [selector = world_.selector_.get()] {
-    return runtime::RecoverySetup::Costs{selector->model().latency_us, selector->model().bytes_per_us};
+  setup.price = [selector = world_.selector_.get(), nodes = layout_.nodes.size()](std::string_view algorithm,
+                                                                                  std::uint64_t bytes) {
+    const auto price = selector->price_among(algorithm, nodes, bytes);
+    return price.ok() ? *price : std::numeric_limits<double>::max();
   };
   const runtime::Endpoints& all = world_.endpoints_;
   setup.endpoints.communicator = group_number();

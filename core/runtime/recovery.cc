@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -240,7 +239,7 @@ void RecoveringGroup::patch() {
     binding.signature = message_of(bytes);
     binding.sequence = number_of(Talk::kPatch, fragment);
     counters_.patched_bytes += bytes;
-    launch(message_plan(peer, sends), binding);
+    launch(message_to_or_from(peer, sends), binding);
   };
   if (holder == setup_.endpoints.rank) {
     for (std::uint32_t member = 0; member < size(); ++member) {
@@ -344,18 +343,20 @@ void RecoveringGroup::start_join(std::uint32_t attempt) {
   });
 }
 
-/// By what they cost, as the estimate has it: rounds, and bytes sent by each member.
+/// The cheapest.
 const select::Plan& RecoveringGroup::plan_for(std::uint64_t bytes) {
-  const RecoverySetup::Costs costs = setup_.costs();
-  const double n = size();
-  const double rounds = std::ceil(std::log2(std::max(n, 2.0)));
-  const double transfer = static_cast<double>(bytes) / costs.bytes_per_us;
-  const double doubling = rounds * (costs.latency_us + transfer);
-  const double halving = 2 * rounds * costs.latency_us + 2 * (n - 1) / n * transfer;
-  const char* const name = doubling <= halving ? "recursive_doubling" : "halving_doubling";
-  for (const auto& plan : plans_) {
-    if (plan->name == name) return *plan;
+  const schedule::Algorithm* best = nullptr;
+  double least = 0;
+  for (const schedule::Algorithm& one : schedule::algorithms_of(Collective::kAllReduce)) {
+    if (!std::holds_alternative<schedule::StageAlgorithm>(one.build)) continue;
+    const double price = setup_.price(one.name, bytes);
+    if (best != nullptr && price >= least) continue;
+    best = &one;
+    least = price;
   }
+  const auto [entry, is_new] = plans_.try_emplace(best->name);
+  select::Plan& plan = entry->second;
+  if (!is_new) return plan;
   std::vector<std::int32_t> members(size());
   std::iota(members.begin(), members.end(), 0);
   schedule::Stage stage;
@@ -364,30 +365,17 @@ const select::Plan& RecoveringGroup::plan_for(std::uint64_t bytes) {
   stage.source = {Space::kInput, 0, 1, 1};
   stage.target = {Space::kOutput, 0, 1, 1};
   schedule::Builder builder(setup_.endpoints.rank);
-  std::get<schedule::StageAlgorithm>(schedule::find_algorithm(Collective::kAllReduce, name)->build)(builder, stage);
-  auto plan = std::make_unique<select::Plan>();
-  plan->name = name;
-  plan->pipelining = {1u << 20, 4};
-  plan->set_schedule(builder.finish());
-  return *plans_.emplace_back(std::move(plan));
+  std::get<schedule::StageAlgorithm>(best->build)(builder, stage);
+  plan.name = best->name;
+  plan.pipelining = {1u << 20, 4};
+  plan.set_schedule(builder.finish());
+  return plan;
 }
 
-const select::Plan& RecoveringGroup::message_plan(std::int32_t peer, bool sends) {
-  const std::string name = fmt::format("{} {}", sends ? "to" : "from", peer);
-  for (const auto& plan : plans_) {
-    if (plan->name == name) return *plan;
-  }
-  schedule::Builder builder(setup_.endpoints.rank);
-  if (sends) {
-    builder.send(peer, {Space::kInput, 0, 1, 1});
-  } else {
-    builder.recv(peer, {Space::kOutput, 0, 1, 1});
-  }
-  auto plan = std::make_unique<select::Plan>();
-  plan->name = name;
-  plan->divisible = false;
-  plan->set_schedule(builder.finish());
-  return *plans_.emplace_back(std::move(plan));
+const select::Plan& RecoveringGroup::message_to_or_from(std::int32_t peer, bool sends) {
+  const auto [entry, is_new] = message_plans_.try_emplace({peer, sends});
+  if (is_new) entry->second = select::message_plan(setup_.endpoints.rank, peer, sends);
+  return entry->second;
 }
 
 void RecoveringGroup::launch(const select::Plan& plan, const Binding& binding) {

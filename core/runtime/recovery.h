@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/base/unique_fd.h"
@@ -24,12 +27,8 @@ struct RecoverySetup {
   Endpoints endpoints;
   /// The same on all members: how calls are cut, and how many pieces are under way.
   GroupCaps caps;
-  /// What the host path between the members costs, the same on all.
-  struct Costs {
-    double latency_us = 10;
-    double bytes_per_us = 1000;
-  };
-  std::function<Costs()> costs;
+  /// Microseconds that an all_reduce algorithm takes between the members; the same on all.
+  std::function<double(std::string_view algorithm, std::uint64_t bytes)> price;
   /// Lets all other members hear() the value.
   std::function<void(std::uint64_t)> tell;
   /// Joins the tree anew. `attempt` counts from 1, the same on all members, who all do. Blocks; on a thread of its own.
@@ -124,13 +123,12 @@ class RecoveringGroup final : public offload::OffloadGroup {
   void die(const Status& why);
 
   Range range_of(const Call& call, std::uint64_t fragment) const;
-  const Call& call_of(std::uint64_t fragment) const;
   std::byte* slot(std::uint64_t fragment) { return slots_.data() + fragment % setup_.caps.slots * fragment_bytes_; }
   void complete_received();
   std::uint32_t self() const { return static_cast<std::uint32_t>(setup_.endpoints.rank); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(setup_.endpoints.names.size()); }
   const select::Plan& plan_for(std::uint64_t bytes);
-  const select::Plan& message_plan(std::int32_t peer, bool sends);
+  const select::Plan& message_to_or_from(std::int32_t peer, bool sends);
   void launch(const select::Plan& plan, const Binding& binding);
   /// Whether all that was launched has ended; then it is released. Dead when some of it failed.
   bool ended();
@@ -161,7 +159,8 @@ class RecoveringGroup final : public offload::OffloadGroup {
   bool on_host_ = false;                 ///< calls_.front() is under way
   std::uint64_t offered_ = 0;            ///< the attempt with which this member has joined, as that call says
   std::array<std::uint64_t, 2> joined_;  ///< the least of all members', and the complement of the greatest
-  std::vector<std::unique_ptr<select::Plan>> plans_;
+  std::map<std::string_view, select::Plan> plans_;  ///< by algorithm
+  std::map<std::pair<std::int32_t, bool>, select::Plan> message_plans_;
 
   // Coming back.
   std::uint32_t attempt_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/schedule/builder.h"
+
 namespace foldcast::select {
 
 void Plan::set_schedule(schedule::Schedule made) {
@@ -21,6 +23,20 @@ void Plan::set_schedule(schedule::Schedule made) {
     lane_of_step[i] = static_cast<std::uint32_t>(use - lanes.begin());
     ordinal_of_step[i] = use->steps++;
   }
+}
+
+Plan message_plan(std::int32_t rank, std::int32_t peer, bool sends) {
+  schedule::Builder builder(rank);
+  if (sends) {
+    builder.send(peer, {schedule::Space::kInput, 0, 1, 1});
+  } else {
+    builder.recv(peer, {schedule::Space::kOutput, 0, 1, 1});
+  }
+  Plan plan;
+  plan.name = "direct";
+  plan.divisible = false;
+  plan.set_schedule(builder.finish());
+  return plan;
 }
 
 }  // namespace foldcast::select

@@ -38,4 +38,7 @@ struct Plan {
   void set_schedule(schedule::Schedule made);
 };
 
+/// What sends one message to `peer`, or receives one from it, as rank `rank`.
+Plan message_plan(std::int32_t rank, std::int32_t peer, bool sends);
+
 }  // namespace foldcast::select

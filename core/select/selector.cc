@@ -277,18 +277,13 @@ Result<const Plan*> Selector::plan_of(const hierarchy::Composition& composition,
 
 const Plan& Selector::point_to_point(std::int32_t peer, bool sends) {
   auto [entry, is_new] = point_to_point_.try_emplace({peer, sends});
-  if (!is_new) return entry->second;
-  schedule::Builder builder(rank_);
-  if (sends) {
-    builder.send(peer, {schedule::Space::kInput, 0, 1, 1});
-  } else {
-    builder.recv(peer, {schedule::Space::kOutput, 0, 1, 1});
-  }
-  Plan& plan = entry->second;
-  plan.name = "direct";
-  plan.divisible = false;
-  plan.set_schedule(builder.finish());
-  return plan;
+  if (is_new) entry->second = message_plan(rank_, peer, sends);
+  return entry->second;
+}
+
+Result<double> Selector::price_among(std::string_view algorithm, std::size_t members, std::uint64_t bytes) {
+  FOLDCAST_ASSIGN(const auto terms, estimator_.terms_of(Collective::kAllReduce, std::string(algorithm), members));
+  return terms.rounds * model().latency_us + terms.serial_bytes * static_cast<double>(bytes) / model().bytes_per_us;
 }
 
 Result<Selection> Selector::select(const CallShape& shape) {

@@ -69,6 +69,8 @@ class Selector {
   Result<std::string> explain(const CallShape& shape);
   /// The steps of all ranks of what select() gives.
   Result<schedule::Program> program_for(const CallShape& shape);
+  /// Microseconds of an all_reduce by one of the host's algorithms among so many nodes, uncut.
+  Result<double> price_among(std::string_view algorithm, std::size_t members, std::uint64_t bytes);
   /// One message to or from `peer`.
   const Plan& point_to_point(std::int32_t peer, bool sends);
   /// A plan for a given composition and size, whatever the policy: what calibration runs.

@@ -1,10 +1,7 @@
 #include "hierarchy/shm/segment.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,11 +12,12 @@
 #include <string>
 
 #include "hierarchy/node_group.h"
+#include "transports/shm/sealed_memory.h"
 
 namespace foldcast::hierarchy {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr const char* kWhat = "the node's shared segment";
 constexpr std::uint64_t kMaxSlotBytes = std::uint64_t{1} << 40;
 constexpr std::uint32_t kMaxSlots = 1u << 16;
 constexpr int kMaxSize = 4096;
@@ -110,26 +108,11 @@ Result<UniqueFd> Segment::allocate(const SegmentShape& shape) {
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
     return no_room(shape, "the file size limit (ulimit -f) is " + mebibytes(limit.rlim_cur));
   }
-  UniqueFd memfd(::memfd_create("foldcast-node", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memfd) return system_error("memfd_create for the node's shared segment", errno);
-  if (::ftruncate(memfd.get(), static_cast<off_t>(bytes)) != 0) {
-    return no_room(shape, std::string("ftruncate failed: ") + std::strerror(errno));
-  }
-  if (::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) return system_error("sealing the node's shared segment", errno);
-  return memfd;
+  return transports::make_sealed_memory("foldcast-node", bytes, kWhat);
 }
 
 Result<std::shared_ptr<Segment>> Segment::map(int memfd, const SegmentShape& shape) {
-  struct stat status {};
-  if (::fstat(memfd, &status) != 0) return system_error("fstat of the node's shared segment", errno);
-  const int seals = ::fcntl(memfd, F_GET_SEALS);
-  if (static_cast<std::uint64_t>(status.st_size) != shape.bytes() || seals < 0 || (seals & kSeals) != kSeals) {
-    return invalid_argument("local rank 0 passed a segment of " + std::to_string(status.st_size) + " bytes, sealed " +
-                            std::to_string(seals) + ", where one of " + std::to_string(shape.bytes()) +
-                            " was agreed; run the same Foldcast on all ranks");
-  }
-  void* base = ::mmap(nullptr, shape.bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-  if (base == MAP_FAILED) return no_room(shape, std::string("mapping it failed: ") + std::strerror(errno));
+  FOLDCAST_ASSIGN(void* const base, transports::map_sealed_memory(memfd, shape.bytes(), kWhat));
   // Only where the system gives shared memory huge pages to those who ask.
   (void)::madvise(base, shape.bytes(), MADV_HUGEPAGE);
   return std::shared_ptr<Segment>(new Segment(static_cast<std::byte*>(base), shape));
@@ -140,10 +123,7 @@ Status Segment::claim(int memfd, std::uint32_t rank) const {
   const std::uint64_t bytes = slots_offset_ + (rank + 1) * ring_bytes_ - begin;
   // Populating can give huge pages, which allocating in the file cannot.
   if (::madvise(base_ + begin, bytes, MADV_POPULATE_WRITE) != 0) {
-    int failed = 0;
-    do {
-      failed = ::posix_fallocate(memfd, static_cast<off_t>(begin), static_cast<off_t>(bytes));
-    } while (failed == EINTR);
+    const int failed = transports::populate_sealed_memory(memfd, begin, bytes);
     if (failed != 0) return no_room(shape_, std::string("the kernel has less: ") + std::strerror(failed));
   }
   // Rank 0 has claimed the page this is in before anybody else can.

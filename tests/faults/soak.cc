@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
       longest = took;
       longest_call = call;
     }
-    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);  // what the application does between calls
   }
   if (with_signals) {
     std::printf("soak: rank %d: %d signals handled, handlers %s\n", rank, static_cast<int>(signals_handled),

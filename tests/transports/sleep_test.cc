@@ -97,6 +97,23 @@ TEST_P(SleepingTransport, ThousandsOfPingPongsLoseNoWakeUp) {
   });
 }
 
+// More than any queue holds, so that the sender sleeps until the receiver, who sleeps as well, has made room.
+TEST_P(SleepingTransport, AStreamOneWayLosesNoWakeUp) {
+  run([](SleepingRank& rank, std::size_t me) {
+    constexpr std::size_t kMessages = 200;
+    std::vector<std::byte> data(kMessages * 8000, std::byte{7});
+    for (int round = 0; round < 20; ++round) {
+      for (std::size_t i = 0; i < kMessages; ++i) {
+        rank.post(me == 0 ? Verb::kSend : Verb::kRecv, i, data.data() + i * 8000, 8000);
+      }
+      if (!rank.drain()) return;
+      // An answer, so that the rounds do not run into each other.
+      rank.post(me == 0 ? Verb::kRecv : Verb::kSend, kMessages, data.data(), 1);
+      if (!rank.drain()) return;
+    }
+  });
+}
+
 TEST_P(SleepingTransport, LargeMessagesBothWaysLoseNoWakeUp) {
   run([](SleepingRank& rank, std::size_t me) {
     for (std::size_t size : {std::size_t{65536}, std::size_t{1} << 20, std::size_t{6} << 20}) {

@@ -35,6 +35,7 @@ Status start_again(const std::string& name, const LoadedLab& lab, const std::str
     return invalid_argument(fmt::format("the aggregator of {} runs; kill it first", host));
   }
   if (!signal_if_alive(lab.state.supervisor, SIGHUP)) return unavailable("the lab's supervisor is gone");
+  // Nothing tells when another process begins to listen.
   for (const Deadline deadline = Deadline::after(kStartTime); !deadline.passed(); ::usleep(20'000)) {
     FOLDCAST_ASSIGN(const LoadedLab now, load_running_lab(name));
     const bool alive = is_alive(now.state.aggregators.at(host));

@@ -252,8 +252,7 @@ void ShmTransport::close(Link& link, const Status& why) {
     if ((link.out.busy >> index & 1) != 0 && link.out.sending[index].open) end_send(link, index, why, deadline);
     if ((link.in.busy >> index & 1) != 0) end_receive(link, index, why, deadline);
   }
-  signal(link);
-  wake(link);
+  // Who sleeps is woken by the end of the sockets.
   std::erase(unsettled_, &link);
   link.unsettled = false;
   // Messages that wait for their receives may still hold transfers of the ring: its memory stays.

@@ -1,19 +1,18 @@
 #include "transports/shm/ring.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
-#include <cerrno>
 #include <cstring>
 #include <string>
+
+#include "transports/shm/sealed_memory.h"
 
 namespace foldcast::transports {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr const char* kWhat = "a ring for messages within the node";
 constexpr std::uint64_t kCell = sizeof(Record);
-/// What the reader keeps to itself: the writer asks when it is short of room, so there is no hurry.
+/// What the reader may keep to itself: so little that the writer has room for the largest record all the same.
 constexpr std::uint64_t kReleaseEvery = RingMemory::kBytes / 4;
 
 Record& record_at(RingMemory& memory, std::uint64_t position) {
@@ -25,32 +24,15 @@ Record& record_at(RingMemory& memory, std::uint64_t position) {
 void RingUnmap::operator()(RingMemory* memory) const { ::munmap(memory, sizeof(RingMemory)); }
 
 Result<UniqueFd> allocate_ring() {
-  UniqueFd memfd(::memfd_create("foldcast-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memfd) return system_error("memfd_create for messages within the node", errno);
-  int failed = 0;
-  do {
-    failed = ::posix_fallocate(memfd.get(), 0, sizeof(RingMemory));
-  } while (failed == EINTR);
-  if (failed != 0) {
-    return resource_exhausted(std::string("no shared memory for messages within the node: ") + std::strerror(failed));
+  FOLDCAST_ASSIGN(UniqueFd memfd, make_sealed_memory("foldcast-ring", sizeof(RingMemory), kWhat));
+  if (const int failed = populate_sealed_memory(memfd.get(), 0, sizeof(RingMemory)); failed != 0) {
+    return resource_exhausted(std::string("no memory for ") + kWhat + ": " + std::strerror(failed));
   }
-  if (::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) return system_error("sealing a ring's memory", errno);
   return memfd;
 }
 
 Result<MappedRing> map_ring(int memfd) {
-  struct stat status {};
-  if (::fstat(memfd, &status) != 0) return system_error("fstat of a ring's memory", errno);
-  const int seals = ::fcntl(memfd, F_GET_SEALS);
-  if (status.st_size != sizeof(RingMemory) || seals < 0 || (seals & kSeals) != kSeals) {
-    return invalid_argument("a ring of " + std::to_string(status.st_size) + " bytes, sealed " + std::to_string(seals) +
-                            ", came where one of " + std::to_string(sizeof(RingMemory)) +
-                            " was expected; run the same Foldcast on all ranks");
-  }
-  void* base = ::mmap(nullptr, sizeof(RingMemory), PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-  if (base == MAP_FAILED) {
-    return resource_exhausted(std::string("cannot map memory for messages within the node: ") + std::strerror(errno));
-  }
+  FOLDCAST_ASSIGN(void* const base, map_sealed_memory(memfd, sizeof(RingMemory), kWhat));
   return MappedRing(static_cast<RingMemory*>(base));
 }
 
@@ -92,14 +74,13 @@ const Record* RingReader::front(RingMemory& memory, bool& broken) {
       return nullptr;
     }
     if (record.kind != RecordKind::kSkip) return &record;
-    pop(memory);
+    pop();
   }
 }
 
-void RingReader::pop(RingMemory& memory) {
-  read_ += cells_ * kCell;
-  if (read_ - released_ >= kReleaseEvery) release(memory);
-}
+void RingReader::pop() { read_ += cells_ * kCell; }
+
+bool RingReader::owes() const { return read_ - released_ >= kReleaseEvery; }
 
 void RingReader::release(RingMemory& memory) {
   if (read_ == released_) return;

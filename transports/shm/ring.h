@@ -38,7 +38,7 @@ static_assert(sizeof(Record) == 64 && offsetof(Record, payload) == 56);
 struct Transfer {
   enum State : std::uint32_t {
     kFree,      ///< the sender may use it
-    kOffered,   ///< by the sender; `source` and `bytes` are set
+    kOffered,   ///< by the sender; `source` is set
     kAttached,  ///< the receiver copies from the sender's memory, and the sender may copy to the receiver's `target`
     kWanted,    ///< the receiver cannot read the sender's memory: it is to send parts
     kReleased,  ///< the receiver is done with it, one way or the other
@@ -48,7 +48,6 @@ struct Transfer {
 
   alignas(64) std::atomic<State> state;
   std::uint64_t source;
-  std::uint64_t bytes;
   std::uint64_t target;
   alignas(64) std::atomic<std::uint64_t> claimed;
   std::atomic<std::uint64_t> copied;
@@ -104,8 +103,10 @@ class RingReader {
   /// The next record, null when there is none. `broken` is set when what is there is none: the ring is of no use then.
   const Record* front(RingMemory& memory, bool& broken);
   /// What front() gave is not needed any more.
-  void pop(RingMemory& memory);
-  /// Tells the writer of all that was popped.
+  void pop();
+  /// Whether so much was popped that the writer must be told.
+  bool owes() const;
+  /// Tells the writer of all that was popped; it may sleep for it.
   void release(RingMemory& memory);
 
  private:

@@ -92,7 +92,6 @@ bool ShmTransport::send(Link& link, const Pending& message) {
   } else if (message.kind == RecordKind::kOffer) {
     Transfer& transfer = out.ring->transfers[index];
     transfer.source = reinterpret_cast<std::uint64_t>(call.input);
-    transfer.bytes = call.bytes;
     transfer.claimed.store(0, std::memory_order_relaxed);
     transfer.copied.store(0, std::memory_order_relaxed);
     transfer.state.store(Transfer::kOffered, std::memory_order_relaxed);
@@ -144,17 +143,17 @@ bool ShmTransport::receive_records(Link& link) {
   if (!link.in.ring || peers_.failed(link.peer)) return false;
   bool broken = false;
   std::uint32_t taken = 0;
-  while (taken < kRecordsPerPass) {
+  while (taken < kRecordsPerPass && !link.in.reader.owes()) {
     const Record* record = link.in.reader.front(*link.in.ring, broken);
     if (record == nullptr) break;
     receive(link, *record);
-    link.in.reader.pop(*link.in.ring);
+    link.in.reader.pop();
     ++taken;
   }
   if (broken) fail(link, internal_error("wrote nonsense into its ring"));
   if (taken == 0) return false;
-  // The writer asks only when it is short of room, and then it has said so.
-  if (link.in.ring->writer_asleep.load(std::memory_order_relaxed) != 0 || taken == kRecordsPerPass) {
+  // A writer whose falling asleep is not seen yet is seen by settle(): but only who is owed something can sleep for it.
+  if (link.in.reader.owes() || link.in.ring->writer_asleep.load(std::memory_order_relaxed) != 0) {
     link.in.reader.release(*link.in.ring);
     signal(link);
   }

@@ -203,7 +203,10 @@ class World {
     setup.caps.slots = kWindow;
     setup.caps.fragment_bytes = kFragment;
     setup.patience = std::chrono::milliseconds(1);
-    setup.costs = [] { return RecoverySetup::Costs{1, 100}; };
+    // Small calls one way, large ones another.
+    setup.price = [](std::string_view algorithm, std::uint64_t bytes) {
+      return (algorithm == "recursive_doubling") == (bytes < 2000) ? 1.0 : algorithm == "ring" ? 2.0 : 3.0;
+    };
     setup.endpoints.rank = static_cast<std::int32_t>(m);
     setup.endpoints.communicator = 77;
     for (std::uint32_t other = 0; other < members_.size(); ++other) {
